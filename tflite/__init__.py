@@ -1,0 +1,27 @@
+"""Keras models to verified .tflite files. Installed as `keras_attention.tflite`."""
+
+if __name__ != "keras_attention.tflite":
+    raise ImportError(
+        f"The folder tflite/ of this checkout was imported as {__name__!r}. Install the project "
+        "(pip install -e .) and import keras_attention.tflite; the name `tflite` belongs to another package."
+    )
+
+from keras_attention.tflite.conversion import Conversion
+from keras_attention.tflite.conversion import convert
+from keras_attention.tflite.conversion import load_model
+from keras_attention.tflite.errors import ConversionError
+from keras_attention.tflite.errors import FidelityError
+from keras_attention.tflite.inspection import Inspection
+from keras_attention.tflite.inspection import inspect
+from keras_attention.tflite.report import Report
+
+__all__ = [
+    "Conversion",
+    "ConversionError",
+    "FidelityError",
+    "Inspection",
+    "Report",
+    "convert",
+    "inspect",
+    "load_model",
+]

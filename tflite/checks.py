@@ -1,0 +1,92 @@
+"""What is looked at before a conversion starts: faults in the model that would surface much later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+from keras_attention.tflite.errors import ConversionError
+from keras_attention.tflite.lowering import all_layers
+
+UNROLLED_BYTES_PER_STEP = 1_700
+"""Rough size of one written-out recurrent step without its weights (measured: LSTM 1.4–1.7 kB)."""
+
+
+def check_model(model: Any) -> None:
+    """Raise on what can't be converted.
+
+    Raises:
+        TypeError: `model` is no Keras model.
+        ConversionError: naming the layer and the cure.
+
+    """
+    if not isinstance(model, keras.Model):
+        raise TypeError(
+            "`model` must be a keras.Model or the path of a .keras file. "
+            f"Received: {type(model).__module__}.{type(model).__name__}"
+        )
+    if not model.built:
+        raise ConversionError(
+            f"Model {model.name!r} has no weights yet. Call it once on real data, or load its weights, "
+            "before converting it."
+        )
+    _check_weights(model)
+    for layer in all_layers(model):
+        _check_layer(layer)
+
+
+def _check_weights(model: Any) -> None:
+    for variable in model.variables:
+        if not keras.backend.is_float_dtype(variable.dtype):
+            continue
+        values = keras.ops.convert_to_numpy(keras.ops.cast(variable, "float32"))
+        if not np.isfinite(values).all():
+            count = int(np.size(values) - np.isfinite(values).sum())
+            raise ConversionError(
+                f"Weight {variable.path!r} of model {model.name!r} holds {count} NaN or infinite values "
+                f"of {values.size}. Train again with a lower learning rate or gradient clipping, or load a "
+                "checkpoint from before."
+            )
+
+
+def _check_layer(layer: Any) -> None:
+    if getattr(layer, "quantization_mode", None) is not None:
+        raise ConversionError(
+            f"Layer {layer.path!r} was quantized by Keras already (mode {layer.quantization_mode!r}). "
+            "Convert the model as it was before `model.quantize(...)`."
+        )
+    if isinstance(layer, keras.layers.RNN) and layer.stateful:
+        raise ConversionError(
+            f"Layer {layer.path!r} is stateful, and a file has no state between calls. Set stateful=False, "
+            "or build a model of one step that takes the state as an input and returns the new one."
+        )
+
+
+def check_loops(loops: Mapping[str, int], precision: str, max_unrolled_steps: int) -> list[str]:
+    """Refuse recurrent loops where they can't be quantized; remark on them elsewhere.
+
+    Args:
+        loops: path of each layer that kept its loop -> number of steps.
+        precision: as asked for.
+        max_unrolled_steps: the limit that kept them.
+
+    Raises:
+        ConversionError: naming the layer, its length and the cure.
+
+    """
+    remarks = []
+    for path, steps in loops.items():
+        size = steps * UNROLLED_BYTES_PER_STEP / 1e6
+        cure = (
+            f"Shorten the sequence (a strided convolution or pooling in front), or pass "
+            f"max_unrolled_steps={steps}, which adds about {size:.1f} MB to the file."
+        )
+        if precision in ("int8", "dynamic"):
+            raise ConversionError(
+                f"Layer {path!r} runs over {steps} steps, more than max_unrolled_steps="
+                f"{max_unrolled_steps}, and a recurrent loop can't be quantized to {precision!r} safely. {cure}"
+            )
+        remarks.append(f"Layer {path!r} keeps its loop over {steps} steps, which is slow. {cure}")
+    return remarks

@@ -1,0 +1,173 @@
+"""Keras' answers beside the file's: predictions, comparison and floors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from keras_attention.tflite import metrics
+from keras_attention.tflite.errors import ConversionError
+from keras_attention.tflite.errors import FidelityError
+from keras_attention.tflite.lowering import all_layers
+from keras_attention.tflite.model_signature import ModelSignature
+from keras_attention.tflite.report import Report
+from keras_attention.tflite.samples import Samples
+
+FLOAT_FLOOR_DB = 60.0
+"""Least SQNR of the float32 file: rounding alone gives more than 100 dB."""
+HALF_PRECISION_FLOOR_DB = 25.0
+"""The same where Keras itself computes in half precision."""
+BROKEN_DB = 10.0
+"""Below this SQNR a third of the signal is noise; no default accepts that."""
+_BATCH = 64
+
+
+def predict(model: Any, signature: ModelSignature, samples: Samples) -> list[np.ndarray]:
+    """Return Keras' outputs, one array per output, in the order of `keras.tree.flatten`.
+
+    Raises:
+        ConversionError: Keras itself answers NaN or infinity.
+
+    """
+    batches: list[list[np.ndarray]] = []
+    arrays = [samples.inputs[name] for name in signature.names()]
+    for start in range(0, len(samples), _BATCH):
+        part = signature.pack([array[start : start + _BATCH] for array in arrays])
+        outputs = keras.tree.flatten(model.predict_on_batch(part))
+        batches.append([np.asarray(output) for output in outputs])
+    joined = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+    for index, output in enumerate(joined):
+        values = output.astype(np.float32) if output.dtype.kind not in "fiub" else output
+        if not np.isfinite(values).all():
+            bad = int(np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))[0])
+            raise ConversionError(
+                f"Model {model.name!r} itself answers NaN or infinity (output {index}, first for sample {bad} "
+                "of the evaluation). Repair the model or that sample; there is nothing to compare with."
+            )
+        joined[index] = values
+    return joined
+
+
+def random_samples(signature: ModelSignature, model: Any, count: int) -> Samples:
+    """Return seeded random inputs: standard normal floats, integers that every Embedding knows."""
+    generator = np.random.default_rng(0)
+    known = [layer.input_dim for layer in all_layers(model) if isinstance(layer, keras.layers.Embedding)]
+    most = min(known, default=2)
+    inputs = {}
+    for spec in signature.inputs:
+        size = (count, *spec.shape)
+        kind = np.dtype(spec.dtype).kind
+        values = generator.standard_normal(size) if kind == "f" else generator.integers(0, most, size)
+        inputs[spec.name] = values.astype(spec.dtype)
+    return Samples(inputs)
+
+
+def load_outputs(path: Path) -> list[np.ndarray]:
+    """Read what the child's runs gave, one array per output."""
+    with np.load(path) as data:
+        return [data[name] for name in data.files]
+
+
+def worst_sqnr_db(reference: list[np.ndarray], result: list[np.ndarray]) -> float:
+    """Return the lowest SQNR over the outputs, in dB."""
+    return min(metrics.sqnr_db(a, b) for a, b in zip(reference, result, strict=True))
+
+
+def check_float_form(
+    reference: list[np.ndarray], result: list[np.ndarray], model: Any, changes: dict[str, str]
+) -> list[str]:
+    """Make sure that tracing and lowering kept the model's meaning, and return remarks.
+
+    Raises:
+        ConversionError: the float32 file computes something else than Keras.
+
+    """
+    ratio = worst_sqnr_db(reference, result)
+    halved = any("instead of" in change for change in changes.values())
+    floor = HALF_PRECISION_FLOOR_DB if halved else FLOAT_FLOOR_DB
+    if ratio < floor:
+        raise ConversionError(
+            f"Model {model.name!r} computes something else once converted, before any quantization: SQNR "
+            f"{ratio:.1f} dB against Keras where at least {floor:.0f} dB are rounding. Is a layer random at "
+            "inference, or does it behave differently for a batch of one sample?"
+        )
+    if halved:
+        return [
+            f"Keras computes in half precision, the file in float32; they differ by rounding ({ratio:.1f} dB)."
+        ]
+    return []
+
+
+def check_targets(
+    reference: list[np.ndarray], targets: np.ndarray | None, max_metric_drop: float | None
+) -> None:
+    """Raise `ValueError` if the targets don't fit the first output, or are missing where needed."""
+    if targets is None:
+        if max_metric_drop is not None:
+            raise ValueError("`max_metric_drop` needs targets: pass evaluation=(inputs, targets).")
+        return
+    shape = reference[0].shape
+    if targets.shape not in (shape, shape[:-1], (*shape[:-1], 1)):
+        raise ValueError(
+            f"`evaluation` has targets of shape {targets.shape}, which don't fit the model's first output of "
+            f"shape {shape}. Pass class indices, one-hot rows, or values of the output's shape."
+        )
+
+
+def compare(
+    reference: list[np.ndarray], result: list[np.ndarray], targets: np.ndarray | None, task: str | None
+) -> dict[str, Any]:
+    """Return the report's fields task, agreement, sqnr_db, max_abs_error and metric."""
+    tasks = tuple(task or _task(output) for output in reference)
+    pairs = list(zip(reference, result, tasks, strict=True))
+    return {
+        "task": tasks,
+        "agreement": min(metrics.agreement(a, b, kind) for a, b, kind in pairs),
+        "sqnr_db": worst_sqnr_db(reference, result),
+        "max_abs_error": max(metrics.max_abs_error(a, b) for a, b, _ in pairs),
+        "metric": None if targets is None else _metric(targets, pairs),
+    }
+
+
+def _task(output: np.ndarray) -> str:
+    is_scores = output.ndim >= 2 and output.shape[-1] >= 2 and output.dtype.kind == "f"
+    return "classification" if is_scores else "regression"
+
+
+def _metric(targets: np.ndarray, pairs: list[tuple[np.ndarray, np.ndarray, str]]) -> dict[str, Any]:
+    """Measure the first output against the targets."""
+    reference, result, kind = pairs[0]
+    score = metrics.accuracy if kind == "classification" else metrics.mean_absolute_error
+    return {"name": score.__name__, "keras": score(targets, reference), "tflite": score(targets, result)}
+
+
+def check_floors(
+    report: Report,
+    min_agreement: float | None,
+    min_sqnr_db: float | None,
+    max_metric_drop: float | None,
+) -> None:
+    """Raise `FidelityError` if the report is below a floor."""
+    faults = []
+    floor = BROKEN_DB if min_sqnr_db is None else min_sqnr_db
+    if report.sqnr_db < floor:
+        faults.append(f"SQNR {report.sqnr_db:.1f} dB is below min_sqnr_db={floor:g}")
+    if min_agreement is not None and report.agreement < min_agreement:
+        faults.append(f"agreement {report.agreement:.4f} is below min_agreement={min_agreement:g}")
+    if max_metric_drop is not None and report.metric is not None:
+        drop = report.metric["keras"] - report.metric["tflite"]
+        if report.metric["name"] == "mean_absolute_error":
+            drop = -drop
+        if drop > max_metric_drop:
+            faults.append(
+                f"{report.metric['name']} loses {drop:.4f}, more than max_metric_drop={max_metric_drop:g}"
+            )
+    if faults:
+        raise FidelityError(
+            f"The {report.precision} file is less exact than allowed, and was not written: {'; '.join(faults)}. "
+            "Calibrate on more representative samples, or use precision='dynamic' or 'float16'. The error's "
+            "`report` holds every number.",
+            report,
+        )

@@ -1,0 +1,56 @@
+"""Writing a file whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def check_writable(path: Path) -> None:
+    """Raise now if `path` could not be written later, by trying in its folder.
+
+    Raises:
+        FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError: with the path.
+
+    """
+    folder = path.parent
+    if path.is_dir():
+        raise IsADirectoryError(f"`path` must be a file to write. Received the folder: {str(path)!r}")
+    if not folder.exists():
+        raise FileNotFoundError(
+            f"The folder of `path` doesn't exist; create it first. Received: {str(path)!r}"
+        )
+    if not folder.is_dir():
+        raise NotADirectoryError(f"The folder of `path` is a file. Received: {str(path)!r}")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise PermissionError(
+            f"The folder of `path` can't be written ({error.strerror}). Received: {str(path)!r}"
+        ) from error
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write the bytes to a file beside `path` and move it there, so that no half file is ever seen."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(name, _mode(path))
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _mode(path: Path) -> int:
+    """Return the access rights that the file has, or that a new file would get."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,90 @@
+"""`inspect`: what a .tflite file holds, and how the runtime of this machine takes it."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from keras_attention.tflite import child
+from keras_attention.tflite.errors import ConversionError
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The contents of a .tflite file.
+
+    Attributes:
+        path: the file.
+        size_bytes: its size.
+        inputs: "name: type[shape]", with scale and zero point where quantized, in the file's order.
+        outputs: the same for the outputs.
+        signatures: names of the signatures.
+        operators: operator name -> count.
+        tensor_dtypes: type -> count of tensors.
+        delegate_partitions: pieces of the graph that XNNPACK runs; 1 is best.
+        fully_delegated: whether no operator is left outside XNNPACK.
+
+    """
+
+    path: Path
+    size_bytes: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    signatures: tuple[str, ...]
+    operators: dict[str, int]
+    tensor_dtypes: dict[str, int]
+    delegate_partitions: int
+    fully_delegated: bool
+
+    def print(self, console: Console | None = None) -> None:
+        """Print the inspection as tables."""
+        console = console or Console()
+        table = Table(title=str(self.path), title_justify="left", show_header=False)
+        table.add_row("size", f"{self.size_bytes / 1000:,.1f} kB")
+        table.add_row("signatures", ", ".join(self.signatures) or "none")
+        table.add_row("inputs", "\n".join(self.inputs))
+        table.add_row("outputs", "\n".join(self.outputs))
+        table.add_row("tensors", ", ".join(f"{count} {kind}" for kind, count in self.tensor_dtypes.items()))
+        table.add_row("operators", ", ".join(f"{count} {name}" for name, count in self.operators.items()))
+        whole = "the whole graph" if self.fully_delegated else "some operators left outside"
+        table.add_row("XNNPACK partitions", f"{self.delegate_partitions}, {whole}")
+        console.print(table)
+
+
+def inspect(path: str | Path) -> Inspection:
+    """Read a .tflite file and load it once, in a child process, so that a damaged file harms nothing.
+
+    Args:
+        path: the .tflite file, of any origin.
+
+    Returns:
+        The `Inspection`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ConversionError: it is no .tflite file, or the runtime can't load it; the message says why.
+
+    Example:
+    ```python
+    from keras_attention import tflite
+
+    print(tflite.inspect("model.tflite").operators)
+    ```
+
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"`path` must be a .tflite file. No such file: {str(path)!r}")
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            result = child.run_job(
+                Path(folder), {"task": "inspect", "file": str(path.resolve())}, lambda *_: None
+            )
+        except ConversionError as error:
+            raise ConversionError(f"{str(path)!r} can't be inspected. {error}") from error
+    for field in ("inputs", "outputs", "signatures"):
+        result[field] = tuple(result[field])
+    return Inspection(path=path, size_bytes=path.stat().st_size, **result)

@@ -1,0 +1,60 @@
+"""Lowering: the form of a Keras model that converts well, with the same weights.
+
+Each pass lives in a file of its own and lists the attributes it wants replaced. `mobile_form` puts
+them in place, on the very layers of the user's model, for the moment in which the model is traced,
+and takes them back afterwards whatever happens. No clone is made, so that nested, shared, subclassed
+and custom layers are reached alike, without `get_config`, and weights cannot get lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from keras_attention.tflite.lowering import precision_policy
+from keras_attention.tflite.lowering import recurrent
+from keras_attention.tflite.lowering.patch import Lowering
+from keras_attention.tflite.lowering.patch import Patch
+
+_PASSES = (precision_policy.patches, recurrent.patches)
+_LOCK = threading.RLock()
+
+
+def all_layers(model: Any) -> list[Any]:
+    """Return the model's layers of every depth, each once, the model itself first."""
+    found = {id(layer): layer for layer in model._flatten_layers(include_self=True, recursive=True)}
+    return list(found.values())
+
+
+@contextlib.contextmanager
+def mobile_form(model: Any, max_unrolled_steps: int) -> Iterator[Lowering]:
+    """Give the model its mobile form within the `with` block and yield the record of it.
+
+    The block is meant for tracing. Another thread that calls the model meanwhile gets the same
+    outputs up to rounding, in float32.
+    """
+    lowering = Lowering(max_unrolled_steps)
+    with _LOCK, contextlib.ExitStack() as undo:
+        layers = all_layers(model)
+        for make_patches in _PASSES:
+            for patch in make_patches(layers, lowering):
+                undo.callback(_restore, patch.target, patch.attribute, _current(patch))
+                vars(patch.target)[patch.attribute] = patch.value
+        undo.enter_context(precision_policy.float32_variables())
+        yield lowering
+
+
+_ABSENT = object()
+
+
+def _current(patch: Patch) -> Any:
+    return vars(patch.target).get(patch.attribute, _ABSENT)
+
+
+def _restore(target: Any, attribute: str, value: Any) -> None:
+    if value is _ABSENT:
+        vars(target).pop(attribute, None)
+    else:
+        vars(target)[attribute] = value

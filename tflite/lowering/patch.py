@@ -1,0 +1,47 @@
+"""What the lowering passes share: the patch that a pass hands over, and the record of what was done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Patch:
+    """An instance attribute to replace while the model is traced.
+
+    Attributes:
+        target: the layer.
+        attribute: name of the attribute; instance attributes hide methods of the class.
+        value: what it is replaced by.
+
+    """
+
+    target: Any
+    attribute: str
+    value: Any
+
+
+@dataclass
+class Lowering:
+    """The limits of a lowering, and the record of what it did.
+
+    Attributes:
+        max_unrolled_steps: longest sequence over which a recurrent layer is unrolled.
+        changes: path of the layer -> what was changed, in a few words.
+        loops: path of each recurrent layer that kept its loop -> its number of steps (-1: unknown).
+
+    """
+
+    max_unrolled_steps: int
+    changes: dict[str, str] = field(default_factory=dict)
+    loops: dict[str, int] = field(default_factory=dict)
+
+    def unrolls(self, layer: Any, batch: int | None, length: int | None) -> bool:
+        """Decide whether a recurrent layer is unrolled, and record the decision."""
+        if batch == 1 and length is not None and length <= self.max_unrolled_steps:
+            self.changes[layer.path] = f"{length} recurrent steps unrolled"
+            return True
+        self.loops[layer.path] = -1 if length is None else length
+        return False

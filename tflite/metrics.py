@@ -1,0 +1,65 @@
+"""How far a converted model's outputs are from Keras': pure NumPy, no runtime.
+
+Definitions stand in docs/conversion.md; every number in a report comes from here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+EXACT_DB = 200.0
+"""The ratio that stands for "no difference at all"; JSON knows no infinity."""
+REGRESSION_TOLERANCE = 0.01
+"""Share of Keras' output range within which two regression values agree."""
+
+
+def sqnr_db(reference: np.ndarray, result: np.ndarray) -> float:
+    """Return the signal-to-quantization-noise ratio 10 log10(sum ref^2 / sum (ref - res)^2) in dB.
+
+    Equal arrays give 200; a reference of zeros that is not met, or a NaN, gives -200.
+    """
+    reference = np.asarray(reference, np.float64)
+    noise = float(np.sum(np.square(reference - np.asarray(result, np.float64))))
+    signal = float(np.sum(np.square(reference)))
+    if noise == 0.0:
+        return EXACT_DB
+    if not np.isfinite(noise) or signal == 0.0:
+        return -EXACT_DB
+    return float(np.clip(10.0 * np.log10(signal / noise), -EXACT_DB, EXACT_DB))
+
+
+def agreement(reference: np.ndarray, result: np.ndarray, task: str) -> float:
+    """Return the share of samples (positions) on which both arrays agree.
+
+    Args:
+        reference: Keras' outputs.
+        result: the converted model's outputs, of the same shape.
+        task: "classification": the argmax over the last axis is the same, per position.
+            "regression": the value is within 1 % of the range of Keras' outputs.
+
+    """
+    if task == "classification":
+        finite = np.isfinite(result).all(axis=-1)
+        return float(np.mean((reference.argmax(-1) == result.argmax(-1)) & finite))
+    reference = np.asarray(reference, np.float64)
+    spread = float(reference.max() - reference.min())
+    scale = spread if spread > 0.0 else float(np.abs(reference).max())
+    near = np.abs(reference - np.asarray(result, np.float64)) <= REGRESSION_TOLERANCE * scale
+    return float(np.mean(near))
+
+
+def max_abs_error(reference: np.ndarray, result: np.ndarray) -> float:
+    """Return the largest absolute difference; infinite where the result is not finite."""
+    difference = np.abs(np.asarray(reference, np.float64) - np.asarray(result, np.float64))
+    return float(difference.max()) if np.isfinite(difference).all() else float("inf")
+
+
+def accuracy(targets: np.ndarray, outputs: np.ndarray) -> float:
+    """Return the share of positions whose argmax is the target (class indices or one-hot rows)."""
+    wanted = targets.argmax(-1) if targets.shape == outputs.shape else targets.reshape(outputs.shape[:-1])
+    return float(np.mean(outputs.argmax(-1) == wanted))
+
+
+def mean_absolute_error(targets: np.ndarray, outputs: np.ndarray) -> float:
+    """Return the mean absolute error, in the targets' unit."""
+    return float(np.mean(np.abs(np.asarray(targets, np.float64).reshape(outputs.shape) - outputs)))

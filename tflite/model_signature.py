@@ -1,0 +1,199 @@
+"""What goes into a Keras model and what comes out: names, shapes and types, in Keras' order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+Shape = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output.
+
+    Attributes:
+        name: as in the file's signature.
+        shape: without the batch axis; None where the model leaves the size open.
+        dtype: such as "float32".
+
+    """
+
+    name: str
+    shape: Shape
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}{list(self.shape)}"
+
+
+@dataclass(frozen=True)
+class ModelSignature:
+    """The inputs of a model and how to hand tensors over to it.
+
+    Attributes:
+        inputs: in the order of the model's own structure.
+        structure: the nested structure of the inputs (dict, list, single) with indices as leaves.
+
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    structure: Any
+
+    def pack(self, tensors: Sequence[Any]) -> Any:
+        """Arrange one tensor per input as the model's `call` wants them."""
+        return keras.tree.map_structure(lambda index: tensors[index], self.structure)
+
+    def names(self) -> list[str]:
+        """Return the input names in order."""
+        return [spec.name for spec in self.inputs]
+
+
+def read_signature(
+    model: Any, samples: Any = None, input_shapes: Mapping[str, Sequence[int]] | None = None
+) -> ModelSignature:
+    """Return the signature of a Keras model.
+
+    A functional or Sequential model says it itself. A subclassed model doesn't: its structure is
+    that of `samples` (an array, a list or a dict of arrays, the first axis counting samples).
+    Sizes that the model leaves open (`None`) come from `input_shapes` or `samples`.
+
+    Raises:
+        ValueError: an input shape is not fixed by anything, or `input_shapes` names no input.
+
+    """
+    tensors = getattr(model, "inputs", None)
+    if tensors:
+        signature = _declared(model, tensors)
+    elif samples is not None:
+        signature = _observed(samples)
+    else:
+        signature = _built(model)
+    return _with_fixed_shapes(signature, model, samples, input_shapes or {})
+
+
+def _declared(model: Any, tensors: Sequence[Any]) -> ModelSignature:
+    struct = getattr(model, "_inputs_struct", None)
+    if struct is None and hasattr(model, "_functional"):  # a Sequential model wraps a functional one
+        struct = getattr(model._functional, "_inputs_struct", None)
+    if struct is None:
+        struct = tensors[0] if len(tensors) == 1 else list(tensors)
+    names = list(struct) if _is_flat_dict(struct) else [tensor.name for tensor in tensors]
+    if _is_flat_dict(struct):
+        ordered = [struct[name] for name in names]
+        structure: Any = {name: index for index, name in enumerate(names)}
+    else:
+        ordered = list(tensors)
+        positions = iter(range(len(ordered)))
+        structure = keras.tree.map_structure(lambda _: next(positions), struct)
+    for tensor in ordered:
+        if tensor.shape[0] not in (None, 1):
+            raise ValueError(
+                f"Input {tensor.name!r} has a fixed batch size of {tensor.shape[0]}. The file takes one "
+                "sample at a time: build the model without a batch size, `keras.Input(shape, ...)`."
+            )
+    specs = tuple(
+        TensorSpec(name, tuple(tensor.shape[1:]), _file_dtype(tensor.dtype))
+        for name, tensor in zip(_unique(names), ordered, strict=True)
+    )
+    return ModelSignature(specs, structure)
+
+
+def _observed(samples: Any) -> ModelSignature:
+    if isinstance(samples, Mapping):
+        names = [str(name) for name in samples]
+        arrays = list(samples.values())
+        structure: Any = {name: index for index, name in enumerate(samples)}
+    elif isinstance(samples, list | tuple):
+        names = [f"input_{index}" for index in range(len(samples))]
+        arrays = list(samples)
+        structure = list(range(len(samples)))
+    else:
+        names, arrays, structure = ["input_0"], [samples], 0
+    specs = tuple(
+        TensorSpec(name, tuple(array.shape[1:]), _file_dtype(array.dtype))
+        for name, array in zip(names, arrays, strict=True)
+    )
+    return ModelSignature(specs, structure)
+
+
+def _built(model: Any) -> ModelSignature:
+    """Read the shape with which a subclassed model was built, if it has one input."""
+    shapes = getattr(model, "_build_shapes_dict", None) or {}
+    shape = next(iter(shapes.values()), None) if len(shapes) == 1 else None
+    if not isinstance(shape, tuple | list) or not all(isinstance(n, int | None) for n in shape):
+        raise ValueError(
+            f"Model {model.name!r} has no list of inputs, as subclassed models don't. Pass real samples "
+            "as `calibration` or `evaluation`: their names, shapes and types are taken for the file."
+        )
+    return ModelSignature((TensorSpec("input_0", tuple(shape[1:]), "float32"),), 0)
+
+
+def _with_fixed_shapes(
+    signature: ModelSignature, model: Any, samples: Any, input_shapes: Mapping[str, Sequence[int]]
+) -> ModelSignature:
+    unknown = sorted(set(input_shapes) - set(signature.names()))
+    if unknown:
+        raise ValueError(
+            f"`input_shapes` names no input of the model. Allowed: {signature.names()}. Received: {unknown}"
+        )
+    observed: dict[str, Shape] = {}
+    if samples is not None:
+        arrays = keras.tree.flatten(samples) if not isinstance(samples, Mapping) else None
+        for index, spec in enumerate(signature.inputs):
+            array = samples.get(spec.name) if isinstance(samples, Mapping) else None
+            if arrays is not None and len(arrays) == len(signature.inputs):
+                array = arrays[index]
+            if array is not None and hasattr(array, "shape"):
+                observed[spec.name] = tuple(array.shape[1:])
+    fixed = []
+    for spec in signature.inputs:
+        given = tuple(input_shapes[spec.name]) if spec.name in input_shapes else observed.get(spec.name)
+        shape = spec.shape
+        if None in shape and given is not None and len(given) == len(shape):
+            shape = tuple(b if a is None else a for a, b in zip(shape, given, strict=True))
+        if spec.name in input_shapes and shape != given:
+            raise ValueError(
+                f"`input_shapes` doesn't fit input {spec.name!r} of the model, whose shape without the "
+                f"batch axis is {spec.shape}. Received: {given}"
+            )
+        if None in shape:
+            raise ValueError(
+                f"Input {spec.name!r} of model {model.name!r} has an open size: {spec.shape}. A phone file "
+                f"needs fixed sizes: pass samples of the final size, or input_shapes={{{spec.name!r}: "
+                f"{tuple(n or 128 for n in spec.shape)}}}."
+            )
+        fixed.append(TensorSpec(spec.name, shape, spec.dtype))
+    return ModelSignature(tuple(fixed), signature.structure)
+
+
+def output_names(model: Any, outputs: Any) -> list[str]:
+    """Return one name per output tensor, in the order of `keras.tree.flatten(outputs)`."""
+    if _is_flat_dict(outputs):
+        return _unique([str(name) for name in sorted(outputs)])
+    count = len(keras.tree.flatten(outputs))
+    names = list(getattr(model, "output_names", None) or [])
+    return _unique(names) if len(names) == count else [f"output_{index}" for index in range(count)]
+
+
+def _is_flat_dict(struct: Any) -> bool:
+    return isinstance(struct, Mapping) and not any(isinstance(v, Mapping | list) for v in struct.values())
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    result = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        result.append(name if seen[name] == 1 else f"{name}_{seen[name] - 1}")
+    return result
+
+
+def _file_dtype(dtype: Any) -> str:
+    """Return the type of an input in the file: other float types than float32 have no CPU kernels."""
+    name = keras.backend.standardize_dtype(dtype)
+    return {"float64": "float32", "float16": "float32", "bfloat16": "float32"}.get(name, name)

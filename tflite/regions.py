@@ -1,0 +1,129 @@
+"""Which operators become int8, and how: the plan that one precision makes for one float graph.
+
+XNNPACK, the CPU delegate, runs a float operator and an int8 one equally well, but an int8 operator
+that it lacks falls out of the delegate and cuts the graph in two. Hence the rules for `int8`:
+
+- every convolution and every matrix product with stored weights is int8;
+- an operator between convolutions (ADD, MUL, MEAN, pooling, ...) is int8 when everything it reads
+  is int8 and everything that reads it is int8, so that no value is converted to and fro;
+- all else stays float: softmax, norms, GELU, products of two activations, residual sums around
+  attention;
+- the matrix product inside an unrolled recurrence takes its input's scale at run time: its input is
+  a state that was float a moment ago, and a fixed scale would add two conversions to each step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from keras_attention.tflite import graph as graphs
+
+CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"})
+PASSING = frozenset(
+    {
+        "ADD",
+        "AVERAGE_POOL_2D",
+        "CONCATENATION",
+        "LOGISTIC",
+        "MAX_POOL_2D",
+        "MEAN",
+        "MUL",
+        "PAD",
+        "RELU",
+        "RESHAPE",
+        "RESIZE_BILINEAR",
+        "SLICE",
+        "SPLIT",
+        "STRIDED_SLICE",
+        "SUB",
+        "TANH",
+        "TRANSPOSE",
+    }
+)
+"""Operators without weights that XNNPACK runs in int8 and that keep a convolutional part whole."""
+RECURRENT_REPEATS = 4
+"""A weight matrix that at least so many products share belongs to an unrolled recurrence."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Operator indices of subgraph 0 by treatment; what is in neither stays float.
+
+    Attributes:
+        static: weights and activations int8, scales fixed by calibration.
+        dynamic: weights int8, the activation's scale found at run time.
+
+    """
+
+    static: frozenset[int] = frozenset()
+    dynamic: frozenset[int] = frozenset()
+
+
+def plan_dynamic(graph: Any) -> Plan:
+    """Return the plan of precision `dynamic`: all products and convolutions that have weights."""
+    operators = graph.subgraphs[0].operators
+    return Plan(dynamic=frozenset(i for i, op in enumerate(operators) if _has_weights(graph, op)))
+
+
+def plan_int8(graph: Any) -> Plan:
+    """Return the plan of precision `int8`."""
+    operators = graph.subgraphs[0].operators
+    weighted = {i for i, op in enumerate(operators) if _has_weights(graph, op)}
+    recurrent = _recurrent_products(graph, weighted)
+    convolutions = {i for i in weighted if graphs.operator_name(graph, operators[i]) in CONVOLUTIONS}
+    region = _grow(graph, convolutions, weighted - recurrent)
+    return Plan(static=frozenset((weighted - recurrent) | region), dynamic=frozenset(recurrent))
+
+
+def _has_weights(graph: Any, operator: Any) -> bool:
+    """Tell whether the operator multiplies by a stored float matrix or kernel."""
+    name = graphs.operator_name(graph, operator)
+    if name not in CONVOLUTIONS and name != "FULLY_CONNECTED":
+        return False
+    weights = graph.subgraphs[0].tensors[operator.inputs[1]]
+    return graphs.is_constant(graph, weights) and graphs.tensor_type(weights) == "float32"
+
+
+def _recurrent_products(graph: Any, weighted: set[int]) -> set[int]:
+    """Return the products that share one weight buffer many times over."""
+    subgraph = graph.subgraphs[0]
+    users: dict[int, set[int]] = {}
+    for index in weighted:
+        buffer = subgraph.tensors[subgraph.operators[index].inputs[1]].buffer
+        users.setdefault(buffer, set()).add(index)
+    return {index for group in users.values() if len(group) >= RECURRENT_REPEATS for index in group}
+
+
+def _grow(graph: Any, convolutions: set[int], weighted: set[int]) -> set[int]:
+    """Return the operators that lie between int8 operators of a convolutional part."""
+    subgraph = graph.subgraphs[0]
+    producer = {out: i for i, op in enumerate(subgraph.operators) for out in graphs.indices(op.outputs)}
+    readers: dict[int, list[int]] = {}
+    for index, operator in enumerate(subgraph.operators):
+        for tensor in graphs.indices(operator.inputs):
+            readers.setdefault(tensor, []).append(index)
+
+    region = set(convolutions)
+    for index, operator in enumerate(subgraph.operators):  # the file is in topological order
+        name = graphs.operator_name(graph, operator)
+        if index in region or (name not in PASSING and index not in weighted):
+            continue
+        sources = [
+            producer.get(tensor)
+            for tensor in graphs.indices(operator.inputs)
+            if not graphs.is_constant(graph, subgraph.tensors[tensor])
+        ]
+        if sources and all(source in region for source in sources):
+            region.add(index)
+
+    while True:  # drop what a float operator reads, until nothing is left to drop
+        loose = {
+            index
+            for index in region - weighted - convolutions
+            for tensor in graphs.indices(subgraph.operators[index].outputs)
+            if not readers.get(tensor) or not all(r in region for r in readers[tensor])
+        }
+        if not loose:
+            return region
+        region -= loose

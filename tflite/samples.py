@@ -1,0 +1,168 @@
+"""The user's calibration and evaluation data: taken in, checked, and brought into one form.
+
+Every message names the argument, what was received, what is allowed and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from keras_attention.tflite.model_signature import ModelSignature
+from keras_attention.tflite.model_signature import TensorSpec
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Checked samples.
+
+    Attributes:
+        inputs: input name -> array, the first axis counts samples, in the file's shapes and types.
+        targets: what the model should answer, or None.
+
+    """
+
+    inputs: dict[str, np.ndarray]
+    targets: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(next(iter(self.inputs.values())))
+
+    def take(self, most: int) -> Samples:
+        """Return at most `most` samples, evenly spread, always the same ones."""
+        if len(self) <= most:
+            return self
+        chosen = np.linspace(0, len(self) - 1, most).astype(int)
+        targets = None if self.targets is None else self.targets[chosen]
+        return Samples({name: values[chosen] for name, values in self.inputs.items()}, targets)
+
+
+def split_targets(data: Any) -> tuple[Any, Any]:
+    """Split `(inputs, targets)`; anything but a tuple of two is inputs alone."""
+    if isinstance(data, tuple) and len(data) == 2:
+        return data
+    return data, None
+
+
+def check_samples(argument: str, data: Any, signature: ModelSignature, *, spread: bool) -> Samples:
+    """Return the data as `Samples`.
+
+    Args:
+        argument: the name that errors speak of, "calibration" or "evaluation".
+        data: an array, a list of arrays in input order, or a dict of arrays by input name; or a tuple
+            of such inputs and their targets.
+        signature: the model's inputs.
+        spread: whether a float input that never changes is refused, as calibration must.
+
+    Raises:
+        TypeError, ValueError: naming the argument, the input and the cure.
+
+    """
+    inputs, targets = split_targets(data)
+    named = _by_name(argument, inputs, signature)
+    checked = {spec.name: _check_input(argument, named[spec.name], spec, spread) for spec in signature.inputs}
+    counts = {name: len(values) for name, values in checked.items()}
+    if len(set(counts.values())) > 1:
+        raise ValueError(f"`{argument}` has different numbers of samples per input. Received: {counts}")
+    if targets is None:
+        return Samples(checked)
+    targets = np.asarray(targets)
+    count = next(iter(counts.values()))
+    if targets.shape[:1] != (count,):
+        raise ValueError(
+            f"`{argument}` holds {count} samples, but its targets have shape {targets.shape}. "
+            "Pass a tuple (inputs, targets) with one target per sample; several inputs go in a list or dict."
+        )
+    return Samples(checked, targets)
+
+
+def _by_name(argument: str, inputs: Any, signature: ModelSignature) -> dict[str, Any]:
+    names = signature.names()
+    if isinstance(inputs, Mapping):
+        missing = [name for name in names if name not in inputs]
+        unknown = [name for name in inputs if name not in names]
+        if missing or unknown:
+            raise ValueError(
+                f"`{argument}` must name the model's inputs {names}. Received: {list(inputs)}"
+                f"{_hint(missing, unknown)}"
+            )
+        return dict(inputs)
+    if isinstance(inputs, list | tuple) and not (
+        len(names) == 1 and inputs and not hasattr(inputs[0], "shape")
+    ):
+        if len(inputs) != len(names):
+            raise ValueError(
+                f"`{argument}` must hold one array for each of the {len(names)} inputs {names}. "
+                f"Received: {len(inputs)} arrays"
+            )
+        return dict(zip(names, inputs, strict=True))
+    if len(names) != 1:
+        raise ValueError(
+            f"`{argument}` must be a list or dict of arrays, since the model has the inputs {names}. "
+            f"Received: {type(inputs).__name__}"
+        )
+    return {names[0]: inputs}
+
+
+def _hint(missing: list[str], unknown: list[str]) -> str:
+    return f". Rename {unknown[0]!r} to {missing[0]!r}" if len(missing) == len(unknown) == 1 else ""
+
+
+def _check_input(argument: str, data: Any, spec: TensorSpec, spread: bool) -> np.ndarray:
+    where = f"`{argument}`, input {spec.name!r}"
+    try:
+        values = np.asarray(data)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{where}: must be an array of numbers. Received: {type(data).__name__}") from error
+    if values.dtype.kind not in "fiub":
+        raise TypeError(
+            f"{where}: must be numbers that convert to {spec.dtype}. Received: dtype={values.dtype}, "
+            f"type={type(data).__name__}. Pass an array, not a generator or text."
+        )
+    if values.shape[:1] == (0,):
+        raise ValueError(f"{where}: holds no sample. Received: shape={values.shape}. Pass at least one.")
+    if values.shape[1:] != spec.shape:
+        raise ValueError(
+            f"{where}: each sample must have shape {spec.shape}, so the array (samples, "
+            f"{', '.join(map(str, spec.shape))}). Received: shape={values.shape}"
+            f"{_shape_cure(values.shape, spec.shape)}"
+        )
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        bad = int(np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))[0])
+        raise ValueError(
+            f"{where}: holds NaN or infinite values, first in sample {bad}. Remove or repair them."
+        )
+    converted = _convert(where, values, spec.dtype)
+    if spread and converted.dtype.kind == "f" and converted.size > 1 and converted.min() == converted.max():
+        raise ValueError(
+            f"{where}: every value is {float(converted.flat[0]):g}. Calibration finds the range of real data; "
+            "pass recordings as the app will see them, not placeholders."
+        )
+    return converted
+
+
+def _shape_cure(received: tuple[int, ...], wanted: tuple[int | None, ...]) -> str:
+    if received == wanted:
+        return ". One sample without the axis that counts samples: pass array[None]."
+    return "."
+
+
+def _convert(where: str, values: np.ndarray, dtype: str) -> np.ndarray:
+    """Convert without changing a value, rounding of floats aside."""
+    wanted = np.dtype(dtype)
+    if wanted.kind == "f":
+        if values.dtype.kind in "iub" and values.dtype.itemsize == 1 and values.dtype == np.int8:
+            raise TypeError(
+                f"{where}: must be {dtype}. Received: int8. Pass the values before any quantization; "
+                "ranges are found from them."
+            )
+        return np.ascontiguousarray(values, wanted)
+    converted = values.astype(wanted)
+    if not np.array_equal(converted, values):
+        raise TypeError(
+            f"{where}: must hold values that {dtype} can represent. Received: dtype={values.dtype} with "
+            f"values from {values.min():g} to {values.max():g}"
+        )
+    return np.ascontiguousarray(converted)

@@ -1,0 +1,72 @@
+"""From a Keras model to the float .tflite file, by way of a SavedModel.
+
+`export_saved_model` traces the model; it runs wherever the model lives, on the TensorFlow backend.
+`convert_saved_model` runs TensorFlow's native converter, which may end the process: it is called in
+the child process only. Inputs and outputs are numbered on the way, so that no name can be changed by
+a tool in between.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+from keras_attention.tflite.lowering import mobile_form
+from keras_attention.tflite.lowering.patch import Lowering
+from keras_attention.tflite.model_signature import ModelSignature
+from keras_attention.tflite.model_signature import output_names
+
+ENDPOINT = "serve"
+
+
+def export_saved_model(
+    model: Any, signature: ModelSignature, folder: Path, max_unrolled_steps: int
+) -> tuple[list[str], Lowering]:
+    """Write the mobile form of the model, for one sample at a time, as a SavedModel.
+
+    Returns:
+        The names of the outputs in order, and the record of the lowering.
+
+    """
+    import tensorflow as tf
+
+    names: list[str] = []
+
+    def serve(*tensors: Any) -> dict[str, Any]:
+        outputs = model(signature.pack(tensors), training=False)
+        names[:] = output_names(model, outputs)
+        flat = [tf.identity(output) for output in keras.tree.flatten(outputs)]
+        return {f"output_{index}": output for index, output in enumerate(flat)}
+
+    specs = [
+        tf.TensorSpec((1, *spec.shape), spec.dtype, name=f"input_{index}")
+        for index, spec in enumerate(signature.inputs)
+    ]
+    with mobile_form(model, max_unrolled_steps) as lowering:
+        archive = keras.export.ExportArchive()
+        archive.track(model)
+        archive.add_endpoint(ENDPOINT, serve, input_signature=specs)
+        archive.write_out(str(folder), verbose=False)
+    return names, lowering
+
+
+def convert_saved_model(folder: Path, *, float16: bool = False) -> bytes:
+    """Return the bytes of the .tflite file, builtin operators only.
+
+    Args:
+        folder: the SavedModel.
+        float16: whether weights are stored in half precision.
+
+    Raises:
+        Exception: whatever TensorFlow's converter raises; its text names the operators.
+
+    """
+    import tensorflow as tf
+
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=[ENDPOINT])
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    if float16:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        converter.target_spec.supported_types = [tf.float16]
+    return bytes(converter.convert())
