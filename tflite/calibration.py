@@ -46,8 +46,8 @@ def _smallest(values: np.ndarray, count: int) -> np.ndarray:
     if values.size <= count:
         return values
     if count == 1:
-        return values.min(keepdims=True)
-    return np.partition(values, count - 1)[:count]
+        return np.atleast_1d(values.min())
+    return np.asarray(np.partition(values, count - 1)[:count])
 
 
 def collect_ranges(
@@ -66,7 +66,6 @@ def collect_ranges(
 
     Raises:
         ValueError: a watched tensor takes an infinite or NaN value; its name is given.
-
     """
     interpreter = runtime.load_interpreter(content, keep_tensors=True)
     subgraph = graphs.read_graph(content).subgraphs[0]

@@ -11,7 +11,7 @@ from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.lowering import all_layers
 
 UNROLLED_BYTES_PER_STEP = 1_700
-"""Rough size of one written-out recurrent step without its weights (measured: LSTM 1.4–1.7 kB)."""
+"""Rough size of one written-out recurrent step without its weights (measured: LSTM 1.4 to 1.7 kB)."""
 
 
 def check_model(model: Any) -> None:
@@ -20,7 +20,6 @@ def check_model(model: Any) -> None:
     Raises:
         TypeError: `model` is no Keras model.
         ConversionError: naming the layer and the cure.
-
     """
     if not isinstance(model, keras.Model):
         raise TypeError(
@@ -74,7 +73,6 @@ def check_loops(loops: Mapping[str, int], precision: str, max_unrolled_steps: in
 
     Raises:
         ConversionError: naming the layer, its length and the cure.
-
     """
     remarks = []
     for path, steps in loops.items():
@@ -86,7 +84,7 @@ def check_loops(loops: Mapping[str, int], precision: str, max_unrolled_steps: in
         if precision in ("int8", "dynamic"):
             raise ConversionError(
                 f"Layer {path!r} runs over {steps} steps, more than max_unrolled_steps="
-                f"{max_unrolled_steps}, and a recurrent loop can't be quantized to {precision!r} safely. {cure}"
+                f"{max_unrolled_steps}, and a loop can't be quantized to {precision!r} safely. {cure}"
             )
         remarks.append(f"Layer {path!r} keeps its loop over {steps} steps, which is slow. {cure}")
     return remarks

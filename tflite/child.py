@@ -46,7 +46,6 @@ def run_job(folder: Path, job: Mapping[str, Any], progress: Progress) -> dict[st
     Raises:
         ConversionError: the child ended by a signal or an exception; the stage, the cause and the end
             of its log are in the message.
-
     """
     (folder / "job.json").write_text(json.dumps(job))
     environment = {
@@ -68,8 +67,7 @@ def run_job(folder: Path, job: Mapping[str, Any], progress: Progress) -> dict[st
             text=True,
         )
         try:
-            assert child.stdout is not None
-            for line in child.stdout:
+            for line in child.stdout or ():
                 message = json.loads(line)
                 stage = message["stage"]
                 progress(stage, message["done"], message["total"])

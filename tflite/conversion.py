@@ -43,7 +43,6 @@ class Conversion:
         content: bytes of the .tflite file.
         path: where it was written, or None.
         report: what was measured.
-
     """
 
     content: bytes
@@ -118,7 +117,6 @@ def convert(
     result = tflite.convert(model, precision="int8", calibration=windows, verbose=0)
     print(result.report.agreement, result.report.size_bytes)
     ```
-
     """
     _check_arguments(precision, min_agreement, task, max_unrolled_steps, calibration)
     target = None if path is None else Path(path)
@@ -155,7 +153,7 @@ def convert(
     remarks += fidelity.check_float_form(reference, converted["float32"], model, result["changes"])
     if source == "random":
         remarks.append(
-            "Compared on random inputs only. Pass `evaluation` with real samples for numbers that count."
+            "Compared on random inputs only. Pass real samples as `evaluation` for numbers that count."
         )
     measured = fidelity.compare(reference, converted["model"], compared.targets, task)
     report = Report(
@@ -191,7 +189,6 @@ def load_model(path: str | Path) -> keras.Model:
     Raises:
         FileNotFoundError: there is no such file.
         ConversionError: it can't be read; the message says why and what helps.
-
     """
     import keras_attention  # noqa: F401  registers the layers
 

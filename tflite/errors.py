@@ -21,7 +21,6 @@ class FidelityError(ConversionError):
 
     Attributes:
         report: the `Report` with what was measured.
-
     """
 
     def __init__(self, message: str, report: Report) -> None:

@@ -12,7 +12,6 @@ def check_writable(path: Path) -> None:
 
     Raises:
         FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError: with the path.
-
     """
     folder = path.parent
     if path.is_dir():
@@ -40,8 +39,8 @@ def write_whole(path: Path, content: bytes) -> None:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(name, _mode(path))
-        os.replace(name, path)
+        Path(name).chmod(_mode(path))
+        Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

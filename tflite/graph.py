@@ -24,7 +24,6 @@ def read_graph(content: bytes) -> Any:
 
     Raises:
         ValueError: the bytes are no .tflite file.
-
     """
     if len(content) < 8 or content[4:8] != b"TFL3":
         raise ValueError("The bytes are not a .tflite file: its mark 'TFL3' is missing at position 4.")

@@ -26,7 +26,6 @@ class Inspection:
         tensor_dtypes: type -> count of tensors.
         delegate_partitions: pieces of the graph that XNNPACK runs; 1 is best.
         fully_delegated: whether no operator is left outside XNNPACK.
-
     """
 
     path: Path
@@ -73,7 +72,6 @@ def inspect(path: str | Path) -> Inspection:
 
     print(tflite.inspect("model.tflite").operators)
     ```
-
     """
     path = Path(path)
     if not path.is_file():

@@ -36,7 +36,6 @@ def agreement(reference: np.ndarray, result: np.ndarray, task: str) -> float:
         result: the converted model's outputs, of the same shape.
         task: "classification": the argmax over the last axis is the same, per position.
             "regression": the value is within 1 % of the range of Keras' outputs.
-
     """
     if task == "classification":
         finite = np.isfinite(result).all(axis=-1)

@@ -20,7 +20,6 @@ class TensorSpec:
         name: as in the file's signature.
         shape: without the batch axis; None where the model leaves the size open.
         dtype: such as "float32".
-
     """
 
     name: str
@@ -38,7 +37,6 @@ class ModelSignature:
     Attributes:
         inputs: in the order of the model's own structure.
         structure: the nested structure of the inputs (dict, list, single) with indices as leaves.
-
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -64,7 +62,6 @@ def read_signature(
 
     Raises:
         ValueError: an input shape is not fixed by anything, or `input_shapes` names no input.
-
     """
     tensors = getattr(model, "inputs", None)
     if tensors:
@@ -195,5 +192,5 @@ def _unique(names: Sequence[str]) -> list[str]:
 
 def _file_dtype(dtype: Any) -> str:
     """Return the type of an input in the file: other float types than float32 have no CPU kernels."""
-    name = keras.backend.standardize_dtype(dtype)
+    name: str = keras.backend.standardize_dtype(dtype)
     return {"float64": "float32", "float16": "float32", "bfloat16": "float32"}.get(name, name)

@@ -30,7 +30,6 @@ class Quantized:
         content: bytes of the .tflite file.
         ranges: "minmax", "percentile", or "none" where activations have no fixed range.
         trials: SQNR in dB against the float file on calibration samples, by kind of range.
-
     """
 
     content: bytes
@@ -55,7 +54,6 @@ def quantize(
     Returns:
         The quantized file. Where nothing in the graph can be quantized the file is the float one
         with `ranges="none"`: a model without any weights is complete as it is.
-
     """
     graph = graphs.read_graph(content)
     plan = regions.plan_int8(graph) if precision == "int8" else regions.plan_dynamic(graph)

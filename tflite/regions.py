@@ -42,6 +42,8 @@ PASSING = frozenset(
     }
 )
 """Operators without weights that XNNPACK runs in int8 and that keep a convolutional part whole."""
+DYNAMIC = frozenset({"CONV_2D", "FULLY_CONNECTED"})
+"""Operators that XNNPACK runs with a scale found at run time; a depthwise kernel is small anyway."""
 RECURRENT_REPEATS = 4
 """A weight matrix that at least so many products share belongs to an unrolled recurrence."""
 
@@ -53,7 +55,6 @@ class Plan:
     Attributes:
         static: weights and activations int8, scales fixed by calibration.
         dynamic: weights int8, the activation's scale found at run time.
-
     """
 
     static: frozenset[int] = frozenset()
@@ -61,9 +62,15 @@ class Plan:
 
 
 def plan_dynamic(graph: Any) -> Plan:
-    """Return the plan of precision `dynamic`: all products and convolutions that have weights."""
+    """Return the plan of precision `dynamic`: the products and convolutions that XNNPACK has so."""
     operators = graph.subgraphs[0].operators
-    return Plan(dynamic=frozenset(i for i, op in enumerate(operators) if _has_weights(graph, op)))
+    return Plan(
+        dynamic=frozenset(
+            index
+            for index, operator in enumerate(operators)
+            if graphs.operator_name(graph, operator) in DYNAMIC and _has_weights(graph, operator)
+        )
+    )
 
 
 def plan_int8(graph: Any) -> Plan:

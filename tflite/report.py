@@ -40,7 +40,6 @@ class Report:
         changes: layer path -> what lowering changed.
         remarks: what the user should know.
         versions: package -> version.
-
     """
 
     precision: str

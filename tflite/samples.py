@@ -21,7 +21,6 @@ class Samples:
     Attributes:
         inputs: input name -> array, the first axis counts samples, in the file's shapes and types.
         targets: what the model should answer, or None.
-
     """
 
     inputs: dict[str, np.ndarray]
@@ -58,7 +57,6 @@ def check_samples(argument: str, data: Any, signature: ModelSignature, *, spread
 
     Raises:
         TypeError, ValueError: naming the argument, the input and the cure.
-
     """
     inputs, targets = split_targets(data)
     named = _by_name(argument, inputs, signature)
@@ -137,7 +135,7 @@ def _check_input(argument: str, data: Any, spec: TensorSpec, spread: bool) -> np
     converted = _convert(where, values, spec.dtype)
     if spread and converted.dtype.kind == "f" and converted.size > 1 and converted.min() == converted.max():
         raise ValueError(
-            f"{where}: every value is {float(converted.flat[0]):g}. Calibration finds the range of real data; "
+            f"{where}: every value is {float(converted.flat[0]):g}. Calibration finds the range of real data: "
             "pass recordings as the app will see them, not placeholders."
         )
     return converted

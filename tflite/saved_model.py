@@ -27,7 +27,6 @@ def export_saved_model(
 
     Returns:
         The names of the outputs in order, and the record of the lowering.
-
     """
     import tensorflow as tf
 
@@ -43,11 +42,13 @@ def export_saved_model(
         tf.TensorSpec((1, *spec.shape), spec.dtype, name=f"input_{index}")
         for index, spec in enumerate(signature.inputs)
     ]
+    module = tf.Module()
     with mobile_form(model, max_unrolled_steps) as lowering:
-        archive = keras.export.ExportArchive()
-        archive.track(model)
-        archive.add_endpoint(ENDPOINT, serve, input_signature=specs)
-        archive.write_out(str(folder), verbose=False)
+        traced = tf.function(serve, input_signature=specs).get_concrete_function()
+        # Only what the trace reads is saved: tracking the model itself would trace it a second time,
+        # with an open batch size.
+        module.variables_read = list(traced.graph.variables)
+        tf.saved_model.save(module, str(folder), signatures={ENDPOINT: traced})
     return names, lowering
 
 
@@ -60,7 +61,6 @@ def convert_saved_model(folder: Path, *, float16: bool = False) -> bytes:
 
     Raises:
         Exception: whatever TensorFlow's converter raises; its text names the operators.
-
     """
     import tensorflow as tf
 

@@ -72,8 +72,7 @@ def _convert(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], 
     float_file, file = _stripped(content), _stripped(final)
     (folder / "float32.tflite").write_bytes(float_file)
     (folder / "model.tflite").write_bytes(file)
-    evaluation = _load(folder, "evaluation", job["inputs"])
-    assert evaluation is not None
+    evaluation = _load(folder, "evaluation", job["inputs"]) or {}
     for name, bytes_ in (("float32", float_file), ("model", file)):
         values = runtime.run_samples(bytes_, evaluation, lambda done, total: emit("verify", done, total))
         np.savez(folder / f"{name}_outputs.npz", *values)
@@ -157,7 +156,8 @@ def _readable(error: Exception) -> str:
         layers = sorted(set(re.findall(r'"([\w./-]+)/[\w.-]+@|fused\["\w+:", "([^"@]+)', text)))
         where = f" (at {', '.join(filter(None, (a or b for a, b in layers)))})" if layers else ""
         return (
-            f"the model uses operators that the phone's runtime lacks: {', '.join(missing) or 'unknown'}{where}. "
+            f"the model uses operators that the phone's runtime lacks: "
+            f"{', '.join(missing) or 'unknown'}{where}. "
             "Replace the layer that uses them by one made of standard operators, or move that step out of "
             f"the model.\n{text}"
         )

@@ -15,7 +15,6 @@ class Patch:
         target: the layer.
         attribute: name of the attribute; instance attributes hide methods of the class.
         value: what it is replaced by.
-
     """
 
     target: Any
@@ -31,7 +30,6 @@ class Lowering:
         max_unrolled_steps: longest sequence over which a recurrent layer is unrolled.
         changes: path of the layer -> what was changed, in a few words.
         loops: path of each recurrent layer that kept its loop -> its number of steps (-1: unknown).
-
     """
 
     max_unrolled_steps: int
@@ -40,7 +38,7 @@ class Lowering:
 
     def unrolls(self, layer: Any, batch: int | None, length: int | None) -> bool:
         """Decide whether a recurrent layer is unrolled, and record the decision."""
-        if batch == 1 and length is not None and length <= self.max_unrolled_steps:
+        if batch is not None and length is not None and length <= self.max_unrolled_steps:
             self.changes[layer.path] = f"{length} recurrent steps unrolled"
             return True
         self.loops[layer.path] = -1 if length is None else length

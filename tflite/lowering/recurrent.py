@@ -53,16 +53,16 @@ def _unrolled_loop(
     `zero_output_for_mask`), and `go_backwards` leaves the outputs in the order of computation.
     """
     del training
-    batch, length, _ = sequences.shape
+    batch, length, width = sequences.shape
     if not lowering.unrolls(layer, batch, length):
         return _turned(layer, type(layer).inner_loop(layer, sequences, initial_state, mask))
-    projected = step.project(layer.cell, ops.reshape(sequences, (length, -1)))
+    projected = step.project(layer.cell, ops.reshape(sequences, (batch * length, width)))
     keep = None if mask is None else ops.cast(_single(mask), sequences.dtype)
     states = list(initial_state) if isinstance(initial_state, list | tuple) else [initial_state]
     order = range(length - 1, -1, -1) if layer.go_backwards else range(length)
     outputs: list[Any] = []
     for index in order:
-        rows = [part[index : index + 1] for part in projected]
+        rows = [_rows(part, index, batch, length) for part in projected]
         updated = step.advance(layer.cell, rows, states)
         output = updated[0]
         if keep is not None:
@@ -77,7 +77,7 @@ def _unrolled_loop(
     if not layer.return_sequences:
         return outputs[-1], outputs[-1], states
     ordered = outputs[::-1] if id(layer) in _TURNED else outputs
-    return outputs[-1], ops.reshape(_join(ordered), (1, length, -1)), states
+    return outputs[-1], _stack(ordered, batch), states
 
 
 def _keras_loop(
@@ -206,6 +206,21 @@ def _turned(layer: Any, result: Any) -> Any:
     if id(layer) in _TURNED and layer.return_sequences:
         outputs = ops.flip(outputs, axis=1)
     return last, outputs, states
+
+
+def _rows(projected: Any, index: int, batch: int, length: int) -> Any:
+    """Cut one time step of every sequence out of a matrix of (batch * length) rows."""
+    if batch == 1:
+        return projected[index : index + 1]
+    return ops.reshape(projected, (batch, length, -1))[:, index, :]
+
+
+def _stack(outputs: list[Any], batch: int) -> Any:
+    """Put the outputs of all steps, each (batch, units), into (batch, length, units)."""
+    length = len(outputs)
+    if batch == 1:
+        return ops.reshape(_join(outputs), (1, length, -1))
+    return ops.transpose(ops.reshape(_join(outputs), (length, batch, -1)), (1, 0, 2))
 
 
 def _join(rows: list[Any]) -> Any:
