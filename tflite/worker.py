@@ -103,7 +103,10 @@ def _inspect(job: dict[str, Any], emit: Callable[[str, int, int], None]) -> dict
 
     emit("inspect", 0, 0)
     content = Path(job["file"]).read_bytes()
-    return {**_describe(content), "signatures": graphs.signature_names(graphs.read_graph(content))}
+    try:
+        return {**_describe(content), "signatures": graphs.signature_names(graphs.read_graph(content))}
+    except Exception as error:  # flatbuffer classes raise whatever the wrong bytes lead to
+        raise ValueError(f"The file is damaged, or needs another runtime: {error}") from error
 
 
 def _export(folder: Path, job: dict[str, Any], saved: Path) -> tuple[list[str], Any, Any]:
