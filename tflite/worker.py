@@ -54,14 +54,14 @@ def _convert(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], 
     result["outputs"] = outputs
 
     emit("convert", 0, 0)
-    content = _named(saved_model.convert_saved_model(saved), job["inputs"], outputs)
+    content = _prepared(saved_model.convert_saved_model(saved), job["inputs"], outputs)
     samples = _load(folder, "calibration", job["inputs"])
     kind, trials = "none", {}
     emit("quantize", 0, 0)
     if job["precision"] == "float32":
         final = content
     elif job["precision"] == "float16":
-        final = _named(saved_model.convert_saved_model(saved, float16=True), job["inputs"], outputs)
+        final = _prepared(saved_model.convert_saved_model(saved, float16=True), job["inputs"], outputs)
     else:
         quantized = quantization.quantize(
             content, job["precision"], samples, lambda done, total: emit("calibrate", done, total)
@@ -133,11 +133,14 @@ def _load(folder: Path, kind: str, names: list[str]) -> dict[str, np.ndarray] | 
         return {name: data[f"arr_{index}"] for index, name in enumerate(names)}
 
 
-def _named(content: bytes, inputs: list[str], outputs: list[str]) -> bytes:
+def _prepared(content: bytes, inputs: list[str], outputs: list[str]) -> bytes:
+    """Give the converter's graph Keras' interface, the form that XNNPACK takes, and a name per tensor."""
     from keras_attention.tflite import graph as graphs
+    from keras_attention.tflite import rewriting
 
     graph = graphs.read_graph(content)
     graphs.set_interface(graph, inputs, outputs)
+    rewriting.keep_sliced_axes(graph)
     graphs.name_tensors(graph)
     return graphs.write_graph(graph)
 

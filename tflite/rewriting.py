@@ -1,0 +1,87 @@
+"""Small changes to the float graph that let XNNPACK take all of it; the outputs stay equal, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from keras_attention.tflite import graph as graphs
+
+
+def keep_sliced_axes(graph: Any) -> None:
+    """Turn `x[:, -1]` into `x[:, -1:]` and a reshape: the delegate has no slice that drops an axis."""
+    subgraph = graph.subgraphs[0]
+    operators = []
+    for operator in subgraph.operators:
+        operators.append(operator)
+        if graphs.operator_name(graph, operator) == "STRIDED_SLICE":
+            reshape = _split_slice(graph, subgraph, operator)
+            if reshape is not None:
+                operators.append(reshape)
+    subgraph.operators = operators
+
+
+def _split_slice(graph: Any, subgraph: Any, operator: Any) -> Any:
+    """Make the slice keep its axes and return the RESHAPE that drops them, or None where it can't be."""
+    options = operator.builtinOptions
+    source, *bounds = (subgraph.tensors[index] for index in operator.inputs)
+    shape = list(source.shape)
+    if not options.shrinkAxisMask or options.ellipsisMask or options.newAxisMask:
+        return None
+    if min(shape) < 0 or not all(graphs.is_constant(graph, tensor) for tensor in bounds):
+        return None
+    begin, end, strides = (graphs.constant_value(graph, tensor).copy() for tensor in bounds)
+    shrunk = [axis for axis in range(len(begin)) if options.shrinkAxisMask >> axis & 1]
+    for axis in shrunk:
+        begin[axis] += shape[axis] if begin[axis] < 0 else 0
+        end[axis] = begin[axis] + 1
+        strides[axis] = 1
+    result = subgraph.tensors[operator.outputs[0]]
+    kept = list(result.shape)
+    for axis in shrunk:
+        kept.insert(axis, 1)
+    bits = sum(1 << axis for axis in shrunk)
+    options.shrinkAxisMask = 0
+    options.beginMask &= ~bits
+    options.endMask &= ~bits
+    operator.inputs = [operator.inputs[0], *(_constant(graph, subgraph, v) for v in (begin, end, strides))]
+
+    tensor = schema.TensorT()
+    tensor.shape, tensor.type, tensor.buffer, tensor.name = kept, result.type, 0, b""
+    subgraph.tensors.append(tensor)
+    reshape = schema.OperatorT()
+    reshape.opcodeIndex = _operator_code(graph, schema.BuiltinOperator.RESHAPE)
+    reshape.inputs = [
+        len(subgraph.tensors) - 1,
+        _constant(graph, subgraph, np.array(result.shape, np.int32)),
+    ]
+    reshape.outputs = list(operator.outputs)
+    reshape.builtinOptionsType = schema.BuiltinOptions.ReshapeOptions
+    reshape.builtinOptions = schema.ReshapeOptionsT()
+    reshape.builtinOptions.newShape = list(result.shape)
+    operator.outputs = [reshape.inputs[0]]
+    return reshape
+
+
+def _constant(graph: Any, subgraph: Any, values: np.ndarray) -> int:
+    """Store an int32 vector and return the index of its tensor."""
+    buffer = schema.BufferT()
+    buffer.data = np.frombuffer(values.astype("<i4").tobytes(), np.uint8)
+    graph.buffers.append(buffer)
+    tensor = schema.TensorT()
+    tensor.shape, tensor.type, tensor.name = [len(values)], schema.TensorType.INT32, b""
+    tensor.buffer = len(graph.buffers) - 1
+    subgraph.tensors.append(tensor)
+    return len(subgraph.tensors) - 1
+
+
+def _operator_code(graph: Any, builtin: int) -> int:
+    for index, code in enumerate(graph.operatorCodes):
+        if max(code.builtinCode, code.deprecatedBuiltinCode) == builtin:
+            return index
+    code = schema.OperatorCodeT()
+    code.builtinCode, code.deprecatedBuiltinCode, code.version = builtin, builtin, 1
+    graph.operatorCodes.append(code)
+    return len(graph.operatorCodes) - 1
