@@ -1,4 +1,4 @@
-"""Every Python snippet of the README and the docs pages runs, and every link inside the repo leads somewhere."""
+"""Every Python snippet of the README and the docs runs; every link inside the repo leads somewhere."""
 
 import os
 import re

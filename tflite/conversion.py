@@ -237,13 +237,11 @@ def _check_arguments(
         or not isinstance(max_unrolled_steps, int)
         or max_unrolled_steps < 0
     ):
-        raise ValueError(
-            f"`max_unrolled_steps` must be an integer of 0 or more. Received: {max_unrolled_steps!r}"
-        )
+        raise ValueError(f"`max_unrolled_steps` must be an integer >= 0. Received: {max_unrolled_steps!r}")
     if precision == "int8" and calibration is None:
         raise ValueError(
-            "`calibration` is needed for precision='int8': pass 100 to 1,000 real samples as the app will see "
-            "them. Without samples, precision='dynamic' gives int8 weights. Received: calibration=None"
+            "`calibration` is needed for precision='int8': pass 100 to 1,000 real samples as the app will "
+            "see them. Without samples, precision='dynamic' gives int8 weights. Received: calibration=None"
         )
 
 

@@ -93,7 +93,7 @@ def check_float_form(
         )
     if halved:
         return [
-            f"Keras computes in half precision, the file in float32; they differ by rounding ({ratio:.1f} dB)."
+            f"Keras computes in half precision, the file in float32: rounding apart, equal ({ratio:.1f} dB)."
         ]
     return []
 
@@ -164,7 +164,7 @@ def check_floors(
             )
     if faults:
         raise FidelityError(
-            f"The {report.precision} file is less exact than allowed, and was not written: {'; '.join(faults)}. "
+            f"The {report.precision} file is less exact than allowed, not written: {'; '.join(faults)}. "
             "Calibrate on more representative samples, or use precision='dynamic' or 'float16'. The error's "
             "`report` holds every number.",
             report,

@@ -135,7 +135,7 @@ def _check_input(argument: str, data: Any, spec: TensorSpec, spread: bool) -> np
     converted = _convert(where, values, spec.dtype)
     if spread and converted.dtype.kind == "f" and converted.size > 1 and converted.min() == converted.max():
         raise ValueError(
-            f"{where}: every value is {float(converted.flat[0]):g}. Calibration finds the range of real data: "
+            f"{where}: every value is {float(converted.flat[0]):g}. Calibration finds the range of data: "
             "pass recordings as the app will see them, not placeholders."
         )
     return converted
