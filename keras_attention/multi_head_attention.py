@@ -1,0 +1,402 @@
+"""Multi-head attention, a drop-in for `keras.layers.MultiHeadAttention`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+from keras import constraints
+from keras import initializers
+from keras import ops
+from keras import regularizers
+
+from keras_attention import _functional
+from keras_attention import _masks
+from keras_attention import _validation
+from keras_attention._layout import Layout
+
+
+class _Projection(keras.layers.EinsumDense):
+    """`EinsumDense` whose float path is one matmul of rank 3: same weights, LoRA and int8 mode, no einsum."""
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        num_input_axes = len(inputs.shape) - 2
+        outputs = _functional.project(inputs, ops.convert_to_tensor(self.kernel), self.bias, num_input_axes)
+        return outputs if self.activation is None else self.activation(outputs)
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class MultiHeadAttention(keras.layers.Layer):
+    """Multi-head scaled dot-product attention with learned projections.
+
+    A drop-in for `keras.layers.MultiHeadAttention`: the same arguments, weights and weight order, so that
+    `set_weights`, `load_weights` and `from_config` carry a trained built-in over. Computes at rank 4 or
+    below, which is what mobile delegates want.
+
+    ```
+    head_i  = softmax(query W_q,i (key W_k,i)^T / sqrt(key_dim)) value W_v,i
+    context = concat(head_1, ..., head_n) W_o
+    ```
+
+    Differs from the paper: nothing; `use_gate=True` multiplies head_i by `sigmoid(query W_g,i)`.
+    Differs from the built-in: an explicit `query_mask` is honoured; a query position that may attend to
+    nothing gets zero scores and zero heads (the output is the bias of W_o) on every path; symbolic scores of
+    cross-attention have the right shape; causal masks and windows follow the attended axis.
+
+    Masks are boolean, True = attend, and are AND-ed. An explicit mask takes the place of the one attached to
+    its tensor.
+
+    Args:
+        num_heads: Integer. Number of heads.
+        key_dim: Integer. Width of each head for queries and keys.
+        value_dim: Integer or `None`. Width of each head for values. Defaults to `key_dim`.
+        dropout: Float in [0, 1). Share of the attention scores dropped in training. Defaults to `0.0`.
+        use_bias: Boolean. Whether the projections have biases. Defaults to `True`.
+        output_shape: Integer, tuple or `None`. Feature shape of the output. Defaults to the query's width.
+        attention_axes: Integer, tuple or `None`. Axes attended over, for inputs of rank above 3. `None` means
+            all but batch and channels. Defaults to `None`.
+        sliding_window: Integer or `None`. Each position attends to positions less than this far away.
+            Defaults to `None`.
+        flash_attention: Boolean or `None`. `True` demands the backend's flash kernel (JAX, PyTorch), `False`
+            avoids fused attention, `None` goes by the backend and `keras.config`. Defaults to `None`.
+        kernel_initializer: Initializer of the kernels. Defaults to `"glorot_uniform"`.
+        bias_initializer: Initializer of the biases. Defaults to `"zeros"`.
+        kernel_regularizer: Regularizer of the kernels. Defaults to `None`.
+        bias_regularizer: Regularizer of the biases. Defaults to `None`.
+        activity_regularizer: Regularizer of the output of each projection. Defaults to `None`.
+        kernel_constraint: Constraint of the kernels. Defaults to `None`.
+        bias_constraint: Constraint of the biases. Defaults to `None`.
+        use_gate: Boolean. Whether a sigmoid gate of the query multiplies the heads. Defaults to `False`.
+        seed: Integer or `None`. Seed of the dropout. Defaults to `None`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        query: Tensor of shape `(batch, query_length, channels)`, or with several axes for the length.
+        value: Tensor of shape `(batch, key_length, value_channels)`.
+        key: Tensor of shape `(batch, key_length, key_channels)`. Defaults to `value`.
+        query_mask: Boolean tensor of shape `(batch, query_length)`.
+        value_mask: Boolean tensor of shape `(batch, key_length)`.
+        key_mask: Boolean tensor of shape `(batch, key_length)`.
+        attention_mask: Boolean tensor that broadcasts to the scores; batch and heads may be left out.
+        return_attention_scores: Boolean. Whether to return `(output, scores)`. Defaults to `False`.
+        training: Boolean. Whether dropout is active.
+        use_causal_mask: Boolean. Whether position i attends to 0 ... i only. Defaults to `False`.
+
+    Output shape:
+        Output `(batch, query_length, channels)` and, if asked for, scores
+        `(batch, num_heads, query_length, key_length)`.
+
+    Example:
+    ```python
+    import keras
+    from keras_attention import MultiHeadAttention
+
+    inputs = keras.Input((16, 32))
+    outputs, scores = MultiHeadAttention(num_heads=4, key_dim=8)(inputs, inputs, return_attention_scores=True)
+    print(outputs.shape, scores.shape)  # (None, 16, 32) (None, 4, 16, 16)
+    ```
+
+    References:
+        [Attention Is All You Need](https://arxiv.org/abs/1706.03762),
+        [Gated Attention for Large Language Models](https://arxiv.org/abs/2505.06708) (`use_gate`).
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        output_shape: Any = None,
+        attention_axes: Any = None,
+        sliding_window: int | None = None,
+        flash_attention: bool | None = None,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        use_gate: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        _validation.check_positive_int("num_heads", num_heads)
+        _validation.check_positive_int("key_dim", key_dim)
+        _validation.check_positive_int("value_dim", value_dim, optional=True)
+        _validation.check_rate("dropout", dropout)
+        _validation.check_bool("use_bias", use_bias)
+        _validation.check_positive_int("sliding_window", sliding_window, optional=True)
+        _validation.check_bool("use_gate", use_gate)
+        if flash_attention is not None:
+            _validation.check_bool("flash_attention", flash_attention)
+        if flash_attention and dropout > 0:
+            raise ValueError(
+                "`flash_attention=True` has no dropout; set `dropout` to 0 or `flash_attention` to None. "
+                f"Received: flash_attention=True, dropout={dropout}"
+            )
+        self.num_heads = num_heads
+        self.key_dim = key_dim
+        self.value_dim = key_dim if value_dim is None else value_dim
+        self.dropout = dropout
+        self.use_bias = use_bias
+        # Not `self.output_shape`: Keras gives that name another meaning in `Model.summary()`.
+        self._output_shape = _validation.int_tuple("output_shape", output_shape, positive=True)
+        self.attention_axes = _validation.int_tuple("attention_axes", attention_axes)
+        self.sliding_window = sliding_window
+        self.flash_attention = flash_attention
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.bias_initializer = initializers.get(bias_initializer)
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        # Not `self.activity_regularizer`: it is for the projections, Keras would also apply it to the scores.
+        self._activity_regularizer = regularizers.get(activity_regularizer)
+        self.kernel_constraint = constraints.get(kernel_constraint)
+        self.bias_constraint = constraints.get(bias_constraint)
+        self.use_gate = use_gate
+        self.seed = seed
+        self.supports_masking = True
+        self._gate_dense: Any = None
+
+    def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
+        self._check_shapes(query_shape, value_shape, key_shape)
+        key_shape = value_shape if key_shape is None else key_shape
+        # Sublayers in the order, and under the names, of the built-in: weights and weight files carry over.
+        self._query_dense = self._head_projection("query", query_shape[-1], self.key_dim)
+        self._key_dense = self._head_projection("key", key_shape[-1], self.key_dim)
+        if self.use_gate:
+            self._gate_dense = self._head_projection("gate", query_shape[-1], self.value_dim, "sigmoid")
+        self._value_dense = self._head_projection("value", value_shape[-1], self.value_dim)
+        self._dropout_layer = keras.layers.Dropout(self.dropout, seed=self.seed, dtype=self.dtype_policy)
+        features = self._output_shape or (query_shape[-1],)
+        letters = "efghijkl"[: len(features)]
+        self._output_dense = self._projection(
+            "attention_output", f"abcd,cd{letters}->ab{letters}", (None, *features), letters
+        )
+        self._output_dense.build((None, None, self.num_heads, self.value_dim))
+        self.built = True
+
+    @property
+    def query_dense(self) -> Any:
+        return self._query_dense
+
+    @property
+    def key_dense(self) -> Any:
+        return self._key_dense
+
+    @property
+    def value_dense(self) -> Any:
+        return self._value_dense
+
+    @property
+    def output_dense(self) -> Any:
+        return self._output_dense
+
+    def call(
+        self,
+        query: Any,
+        value: Any,
+        key: Any = None,
+        query_mask: Any = None,
+        value_mask: Any = None,
+        key_mask: Any = None,
+        attention_mask: Any = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Any:
+        masks = {
+            "query_mask": query_mask,
+            "value_mask": value_mask,
+            "key_mask": key_mask,
+            "attention_mask": attention_mask,
+        }
+        self._check_call(query.shape, value.shape, use_causal_mask, **masks)
+        layout = self._layout(len(query.shape))
+        query_sizes, key_sizes = ops.shape(query), ops.shape(value)
+        query_vectors = layout.flatten(query)  # (batch, query_length, channels)
+        value_vectors = layout.flatten(value)  # (batch, key_length, value_channels)
+        key_vectors = value_vectors if key is None else layout.flatten(key)
+        masks = layout.flatten_masks(masks, query_sizes, key_sizes)
+        mask = _masks.merge_masks(
+            query_vectors,
+            value_vectors,
+            4,
+            use_causal_mask=use_causal_mask,
+            sliding_window=self.sliding_window,
+            **masks,
+        )
+        context, scores = self._attend(
+            self._query_dense(query_vectors),
+            self._key_dense(key_vectors),
+            self._value_dense(value_vectors),
+            mask,
+            training,
+            return_attention_scores,
+        )
+        if self._gate_dense is not None:
+            context = ops.multiply(context, self._gate_dense(query_vectors))
+        output = layout.restore(self._output_dense(context), query_sizes)
+        _masks.attach(output, query_mask)
+        return (
+            (output, layout.restore_scores(scores, query_sizes, key_sizes))
+            if return_attention_scores
+            else output
+        )
+
+    def _attend(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        mask: Any,
+        training: bool | None,
+        return_attention_scores: bool,
+    ) -> tuple[Any, Any]:
+        """Attention of `(batch, length, num_heads, head_dim)`, by the backend's kernel if it has one."""
+        scale = 1.0 / math.sqrt(self.key_dim)
+        flash = self.flash_attention
+        flash = keras.config.is_flash_attention_enabled() if flash is None else flash
+        if self._use_fused(flash, return_attention_scores):
+            return _functional.fused_attention(query, key, value, mask, scale, flash), None
+        query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))
+        logits = _functional.dot_product_logits(query, key, ops.cast(scale, query.dtype))
+        context, scores = _functional.attend(
+            logits, value, mask, lambda x: self._dropout_layer(x, training=training)
+        )
+        return ops.transpose(context, (0, 2, 1, 3)), scores
+
+    def _use_fused(self, flash: bool | None, return_attention_scores: bool) -> bool:
+        backend = keras.config.backend()
+        if self.flash_attention and backend == "tensorflow":
+            raise ValueError(
+                "`flash_attention=True` needs the JAX or PyTorch backend; to run the model on TensorFlow, as "
+                "a conversion does, set `layer.flash_attention = None`. Received: flash_attention=True"
+            )
+        if self.flash_attention and return_attention_scores:
+            raise ValueError(
+                "`return_attention_scores=True` is impossible with `flash_attention=True`, which forms no "
+                "scores; set `layer.flash_attention = None`. Received: return_attention_scores=True"
+            )
+        if self.flash_attention:
+            return True
+        if self.flash_attention is False or return_attention_scores or self.dropout > 0:
+            return False
+        # JAX only with its flash kernel: the other saves nothing, and its gradients are NaN for huge logits.
+        return backend == "torch" or (backend == "jax" and bool(flash) and self.key_dim == self.value_dim)
+
+    def _head_projection(self, name: str, channels: int, head_dim: int, activation: str | None = None) -> Any:
+        layer = self._projection(
+            name, "abc,cde->abde", (None, self.num_heads, head_dim), "de", activation=activation
+        )
+        layer.build((None, None, channels))
+        return layer
+
+    def _projection(self, name: str, equation: str, output_shape: Any, bias_axes: str, **kwargs: Any) -> Any:
+        layer = _Projection(
+            equation,
+            output_shape,
+            bias_axes=bias_axes if self.use_bias else None,
+            kernel_initializer=_validation.clone_initializer(self.kernel_initializer),
+            bias_initializer=_validation.clone_initializer(self.bias_initializer),
+            kernel_regularizer=self.kernel_regularizer,
+            bias_regularizer=self.bias_regularizer,
+            activity_regularizer=self._activity_regularizer,
+            kernel_constraint=self.kernel_constraint,
+            bias_constraint=self.bias_constraint,
+            dtype=self.dtype_policy,
+            name=name,
+            **kwargs,
+        )
+        layer.supports_masking = True  # or Keras warns that it loses the mask, which this layer looks after
+        return layer
+
+    def _layout(self, ndim: int) -> Layout:
+        return Layout(self.attention_axes, ndim)
+
+    def _check_shapes(self, query_shape: Any, value_shape: Any, key_shape: Any) -> None:
+        if len(query_shape) < 3 or len(value_shape) != len(query_shape):
+            raise ValueError(
+                "`query` and `value` must have the same rank, at least 3: (batch, length, channels). "
+                f"Received: query.shape={tuple(query_shape)}, value.shape={tuple(value_shape)}"
+            )
+        _validation.check_shapes(query_shape, value_shape, key_shape)
+        self._layout(len(query_shape)).check(query_shape, value_shape)
+
+    def _check_call(self, query_shape: Any, value_shape: Any, use_causal_mask: bool, **masks: Any) -> None:
+        layout = self._layout(len(query_shape))
+        if len(layout.axes) > 1 and (use_causal_mask or self.sliding_window is not None):
+            raise ValueError(
+                "`use_causal_mask` and `sliding_window` need a single attention axis; choose it with "
+                f"`attention_axes`, or pass an `attention_mask`. Received: attention axes {layout.axes}, "
+                f"use_causal_mask={use_causal_mask}, sliding_window={self.sliding_window}"
+            )
+        scores_shape = layout.scores_sizes(query_shape, value_shape, self.num_heads)
+        _validation.check_masks(query_shape[:-1], value_shape[:-1], scores_shape, len(layout.axes), **masks)
+
+    def compute_mask(self, query: Any, query_mask: Any = None) -> Any:
+        return query_mask
+
+    def compute_output_shape(
+        self, query_shape: Any, value_shape: Any, key_shape: Any = None
+    ) -> tuple[Any, ...]:
+        self._check_shapes(query_shape, value_shape, key_shape)
+        return (*query_shape[:-1], *(self._output_shape or (query_shape[-1],)))
+
+    def compute_output_spec(
+        self,
+        query: Any,
+        value: Any,
+        key: Any = None,
+        query_mask: Any = None,
+        value_mask: Any = None,
+        key_mask: Any = None,
+        attention_mask: Any = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Any:
+        key_shape = None if key is None else key.shape
+        shape = self.compute_output_shape(query.shape, value.shape, key_shape)
+        self._check_call(
+            query.shape,
+            value.shape,
+            use_causal_mask,
+            query_mask=query_mask,
+            value_mask=value_mask,
+            key_mask=key_mask,
+            attention_mask=attention_mask,
+        )
+        output = keras.KerasTensor(shape, dtype=self.compute_dtype)
+        if not return_attention_scores:
+            return output
+        layout = self._layout(len(query.shape))
+        scores_shape = layout.scores_sizes(query.shape, value.shape, self.num_heads)
+        return output, keras.KerasTensor(scores_shape, dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "dropout": self.dropout,
+            "use_bias": self.use_bias,
+            "output_shape": self._output_shape,
+            "attention_axes": self.attention_axes,
+            "sliding_window": self.sliding_window,
+            "flash_attention": self.flash_attention,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+            "bias_initializer": initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
+            "activity_regularizer": regularizers.serialize(self._activity_regularizer),
+            "kernel_constraint": constraints.serialize(self.kernel_constraint),
+            "bias_constraint": constraints.serialize(self.bias_constraint),
+            "use_gate": self.use_gate,
+            "seed": self.seed,
+        }
