@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import runtime
 
@@ -20,6 +22,21 @@ OUTLIER_SHARE = 1e-4
 """Share of a tensor's values that may lie outside a percentile range, both ends together."""
 
 Ranges = dict[str, dict[str, np.ndarray]]
+"""Tensor name -> {"min", "max"}, the quantizer's form."""
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What one pass over the calibration samples gave.
+
+    Attributes:
+        by_kind: "minmax" and "percentile" -> ranges.
+        spread: tensor index -> squared width of its percentile range over its mean square: high where
+            most values are small against the range, so that a static scale fits badly.
+    """
+
+    by_kind: dict[str, Ranges]
+    spread: dict[int, float]
 
 
 class _Tails:
@@ -29,9 +46,12 @@ class _Tails:
         self._keep = max(1, math.ceil(total_size * OUTLIER_SHARE / 2))
         self._low = np.empty(0, np.float32)
         self._high = np.empty(0, np.float32)
+        self._squares = 0.0
+        self._size = total_size
 
     def add(self, values: np.ndarray) -> None:
         flat = values.ravel()
+        self._squares += float(np.dot(flat, flat))
         self._low = _smallest(np.concatenate([self._low, _smallest(flat, self._keep)]), self._keep)
         self._high = -_smallest(np.concatenate([-self._high, _smallest(-flat, self._keep)]), self._keep)
 
@@ -40,6 +60,11 @@ class _Tails:
 
     def percentile(self) -> tuple[float, float]:
         return float(self._low.max()), float(self._high.min())
+
+    def spread(self) -> float:
+        low, high = self.percentile()
+        mean_square = self._squares / self._size
+        return (high - low) ** 2 / mean_square if mean_square > 0.0 else 0.0
 
 
 def _smallest(values: np.ndarray, count: int) -> np.ndarray:
@@ -55,8 +80,8 @@ def collect_ranges(
     samples: Mapping[str, np.ndarray],
     tensors: Iterable[int],
     progress: runtime.Progress | None = None,
-) -> tuple[Ranges, Ranges]:
-    """Run the float model on each sample and return (true ranges, percentile ranges).
+) -> Collected:
+    """Run the float model on each sample and return the ranges that its tensors take.
 
     Args:
         content: bytes of the float .tflite file, each tensor with a name of its own.
@@ -86,9 +111,13 @@ def collect_ranges(
             progress(number + 1, count)
     names = {index: graphs.tensor_name(subgraph.tensors[index]) for index in watched}
     ranks = {index: len(subgraph.tensors[index].shape or []) for index in watched}
-    true = {names[i]: _as_range(tails.extremes(), ranks[i]) for i, tails in watched.items()}
-    percentile = {names[i]: _as_range(tails.percentile(), ranks[i]) for i, tails in watched.items()}
-    return true, percentile
+    return Collected(
+        {
+            "minmax": {names[i]: _as_range(tails.extremes(), ranks[i]) for i, tails in watched.items()},
+            "percentile": {names[i]: _as_range(tails.percentile(), ranks[i]) for i, tails in watched.items()},
+        },
+        {i: tails.spread() for i, tails in watched.items()},
+    )
 
 
 def _watch(tensor: Any, count: int) -> _Tails:

@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 import numpy as np
+
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.lowering import all_layers
 

@@ -9,11 +9,11 @@ from typing import get_args
 
 import click
 import numpy as np
+
+import keras_attention
 from keras_attention.tflite import conversion
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.inspection import inspect as inspect_file
-
-import keras_attention
 
 TARGETS = "targets"
 """Name of the array in an .npz file that holds what the model should answer."""

@@ -15,6 +15,7 @@ from typing import get_args
 
 import keras
 import numpy as np
+
 from keras_attention.tflite import checks
 from keras_attention.tflite import child
 from keras_attention.tflite import fidelity
@@ -305,4 +306,4 @@ def _latency(measured: list[dict[str, float]]) -> dict[str, float]:
 
 def _calibration(calibrating: Samples | None, result: dict[str, Any]) -> dict[str, Any]:
     count = 0 if calibrating is None else min(len(calibrating), MAX_CALIBRATION_SAMPLES)
-    return {"samples": count, "ranges": result["ranges"], "trials": result["trials"]}
+    return {"samples": count, **result["quantization"]}

@@ -7,10 +7,12 @@ from typing import Any
 
 import keras
 import numpy as np
+
 from keras_attention.tflite import metrics
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.errors import FidelityError
 from keras_attention.tflite.lowering import all_layers
+from keras_attention.tflite.lowering import runnable_form
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.report import Report
 from keras_attention.tflite.samples import Samples
@@ -32,10 +34,11 @@ def predict(model: Any, signature: ModelSignature, samples: Samples) -> list[np.
     """
     batches: list[list[np.ndarray]] = []
     arrays = [samples.inputs[name] for name in signature.names()]
-    for start in range(0, len(samples), _BATCH):
-        part = signature.pack([array[start : start + _BATCH] for array in arrays])
-        outputs = keras.tree.flatten(model.predict_on_batch(part))
-        batches.append([np.asarray(output) for output in outputs])
+    with runnable_form(model):
+        for start in range(0, len(samples), _BATCH):
+            part = signature.pack([array[start : start + _BATCH] for array in arrays])
+            outputs = keras.tree.flatten(model.predict_on_batch(part))
+            batches.append([np.asarray(output) for output in outputs])
     joined = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
     for index, output in enumerate(joined):
         values = output.astype(np.float32) if output.dtype.kind not in "fiub" else output

@@ -6,10 +6,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from keras_attention.tflite import child
-from keras_attention.tflite.errors import ConversionError
 from rich.console import Console
 from rich.table import Table
+
+from keras_attention.tflite import child
+from keras_attention.tflite.errors import ConversionError
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from keras_attention.tflite.child import STAGES
 from rich.progress import BarColumn
 from rich.progress import MofNCompleteColumn
 from rich.progress import Progress
 from rich.progress import SpinnerColumn
 from rich.progress import TextColumn
 from rich.progress import TimeElapsedColumn
+
+from keras_attention.tflite.child import STAGES
 
 
 class StageProgress:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
+
 from keras_attention.tflite import graph as graphs
 
 

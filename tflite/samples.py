@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.model_signature import TensorSpec
 

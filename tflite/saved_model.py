@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+
 from keras_attention.tflite.lowering import mobile_form
 from keras_attention.tflite.lowering.patch import Lowering
 from keras_attention.tflite.model_signature import ModelSignature

@@ -56,7 +56,7 @@ def _convert(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], 
     emit("convert", 0, 0)
     content = _prepared(saved_model.convert_saved_model(saved), job["inputs"], outputs)
     samples = _load(folder, "calibration", job["inputs"])
-    kind, trials = "none", {}
+    chosen: dict[str, Any] = {}
     emit("quantize", 0, 0)
     if job["precision"] == "float32":
         final = content
@@ -66,8 +66,9 @@ def _convert(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], 
         quantized = quantization.quantize(
             content, job["precision"], samples, lambda done, total: emit("calibrate", done, total)
         )
-        final, kind, trials = quantized.content, quantized.ranges, quantized.trials
-    result["ranges"], result["trials"] = kind, trials
+        final = quantized.content
+        chosen = {name: value for name, value in vars(quantized).items() if name != "content"}
+    result["quantization"] = chosen
 
     float_file, file = _stripped(content), _stripped(final)
     (folder / "float32.tflite").write_bytes(float_file)
@@ -112,10 +113,10 @@ def _inspect(job: dict[str, Any], emit: Callable[[str, int, int], None]) -> dict
 def _export(folder: Path, job: dict[str, Any], saved: Path) -> tuple[list[str], Any, Any]:
     """Load the model that another backend trained, and trace it here."""
     import keras
-    from keras_attention.tflite import model_signature
-    from keras_attention.tflite import saved_model
 
     import keras_attention  # noqa: F401  registers the layers
+    from keras_attention.tflite import model_signature
+    from keras_attention.tflite import saved_model
 
     model = keras.saving.load_model(folder / "model.keras", compile=False)
     samples = _load(folder, "evaluation", job["inputs"])

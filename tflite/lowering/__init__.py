@@ -10,15 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
 
+import keras
+
+from keras_attention.tflite.lowering import flash_attention
 from keras_attention.tflite.lowering import precision_policy
 from keras_attention.tflite.lowering import recurrent
 from keras_attention.tflite.lowering.patch import Lowering
 from keras_attention.tflite.lowering.patch import Patch
 
-_PASSES = (precision_policy.patches, recurrent.patches)
+_PASSES = (precision_policy.patches, flash_attention.patches, recurrent.patches)
+_Pass = Callable[[list[Any], Lowering], Iterator[Patch]]
 _LOCK = threading.RLock()
 
 
@@ -29,6 +35,26 @@ def all_layers(model: Any) -> list[Any]:
 
 
 @contextlib.contextmanager
+def _patched(model: Any, passes: Iterable[_Pass], lowering: Lowering) -> Iterator[None]:
+    """Put the patches of the passes in place within the `with` block, and take them back after it."""
+    with _LOCK, contextlib.ExitStack() as undo:
+        layers = all_layers(model)
+        for make_patches in passes:
+            for patch in make_patches(layers, lowering):
+                undo.callback(_restore, patch.target, patch.attribute, _current(patch))
+                vars(patch.target)[patch.attribute] = patch.value
+        yield
+
+
+@contextlib.contextmanager
+def runnable_form(model: Any) -> Iterator[None]:
+    """Let a model that was trained for another backend's kernels run on this one."""
+    passes = (flash_attention.patches,) if keras.backend.backend() == "tensorflow" else ()
+    with _patched(model, passes, Lowering(0)):
+        yield
+
+
+@contextlib.contextmanager
 def mobile_form(model: Any, max_unrolled_steps: int) -> Iterator[Lowering]:
     """Give the model its mobile form within the `with` block and yield the record of it.
 
@@ -36,13 +62,7 @@ def mobile_form(model: Any, max_unrolled_steps: int) -> Iterator[Lowering]:
     outputs up to rounding, in float32.
     """
     lowering = Lowering(max_unrolled_steps)
-    with _LOCK, contextlib.ExitStack() as undo:
-        layers = all_layers(model)
-        for make_patches in _PASSES:
-            for patch in make_patches(layers, lowering):
-                undo.callback(_restore, patch.target, patch.attribute, _current(patch))
-                vars(patch.target)[patch.attribute] = patch.value
-        undo.enter_context(precision_policy.float32_variables())
+    with _patched(model, _PASSES, lowering), precision_policy.float32_variables():
         yield lowering
 
 

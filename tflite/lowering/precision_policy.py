@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import keras
+
 from keras_attention.tflite.lowering.patch import Lowering
 from keras_attention.tflite.lowering.patch import Patch
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import keras
 from keras import ops
+
 from keras_attention.tflite.lowering.patch import Lowering
 from keras_attention.tflite.lowering.patch import Patch
 
