@@ -29,7 +29,7 @@ class Lowering:
     Attributes:
         max_unrolled_steps: longest sequence over which a recurrent layer is unrolled.
         changes: path of the layer -> what was changed, in a few words.
-        loops: path of each recurrent layer that kept its loop -> its number of steps (-1: unknown).
+        loops: path of each recurrent layer that kept its loop -> its number of steps (-1: open size).
     """
 
     max_unrolled_steps: int
@@ -41,5 +41,5 @@ class Lowering:
         if batch is not None and length is not None and length <= self.max_unrolled_steps:
             self.changes[layer.path] = f"{length} recurrent steps unrolled"
             return True
-        self.loops[layer.path] = -1 if length is None else length
+        self.loops[layer.path] = -1 if batch is None or length is None else length
         return False
