@@ -21,13 +21,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 import click
 import keras
 import numpy as np
-from common import watch_data
-from keras_attention.tflite.conversion import Precision
 from rich.console import Console
 
 import keras_attention
 from benchmarks import tables
+from common import watch_data
 from keras_attention import tflite
+from keras_attention.tflite.conversion import Precision
 
 SAMPLES = 512
 WIDTH = 48

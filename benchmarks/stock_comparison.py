@@ -20,15 +20,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
 import click
 import numpy as np
-from common import watch_data
-from keras_attention.tflite import graph as graphs
-from keras_attention.tflite import metrics
-from keras_attention.tflite import runtime
 from rich.console import Console
 
 from benchmarks import stock
 from benchmarks import tables
+from common import watch_data
 from keras_attention import tflite
+from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import metrics
+from keras_attention.tflite import runtime
 
 CALIBRATION_SAMPLES = 512
 HEADER = (

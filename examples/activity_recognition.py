@@ -81,7 +81,7 @@ SHOWN = watch_data.EXERCISES.index("FEL")  # the exercise in the picture
     "--folds",
     type=click.IntRange(2, 10),
     default=None,
-    help="Cross-validate in so many folds, by subject or in time.",
+    help="Cross-validate by the chosen split.",
 )
 @click.option(
     "--split",

@@ -79,8 +79,8 @@ def check_loops(loops: Mapping[str, int], precision: str, max_unrolled_steps: in
     for path, steps in loops.items():
         if steps < 0:
             raise ConversionError(
-                f"Layer {path!r} runs over a sequence whose batch or length is open inside the model. Fix the "
-                "sizes in front of it, for instance with keras.layers.Reshape."
+                f"Layer {path!r} runs over a sequence whose batch or length is open inside the model. Fix "
+                "the sizes in front of it, for instance with keras.layers.Reshape."
             )
         size = steps * UNROLLED_BYTES_PER_STEP / 1e6
         cure = (

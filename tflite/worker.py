@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-LATENCY_SECONDS = 1.0
+LATENCY_SECONDS = 0.5
 _BACKTRACE = re.compile(r"\s*(<unknown>|loc\(|callsite\(|note: ).*")
 
 
