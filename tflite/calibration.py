@@ -51,7 +51,8 @@ class _Tails:
 
     def add(self, values: np.ndarray) -> None:
         flat = values.ravel()
-        self._squares += float(np.dot(flat, flat))
+        wide = flat.astype(np.float64)
+        self._squares += float(np.dot(wide, wide))
         self._low = _smallest(np.concatenate([self._low, _smallest(flat, self._keep)]), self._keep)
         self._high = -_smallest(np.concatenate([-self._high, _smallest(-flat, self._keep)]), self._keep)
 

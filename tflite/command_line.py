@@ -98,7 +98,8 @@ def _read_samples(option: str, path: Path | None) -> Any:
     if not path.is_file():
         raise click.ClickException(f"{option} must be an .npz file. No such file: {str(path)!r}")
     try:
-        with np.load(path, allow_pickle=False) as data:
+        with path.open("rb") as stream:
+            data = np.load(stream, allow_pickle=False)
             if not hasattr(data, "files"):
                 raise ValueError("it holds a single array, not named ones")
             arrays = {name: data[name] for name in data.files}

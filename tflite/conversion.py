@@ -140,7 +140,7 @@ def convert(
         folder = Path(name)
         progress("predict", 0, 0)
         reference = fidelity.predict(model, signature, compared)
-        fidelity.check_targets(reference, compared.targets, max_metric_drop)
+        fidelity.check_targets(reference, compared.targets, max_metric_drop, task)
         _store(folder / "evaluation.npz", compared)
         if calibrating is not None and precision == "int8":
             _store(folder / "calibration.npz", calibrating.take(MAX_CALIBRATION_SAMPLES))

@@ -102,7 +102,10 @@ def check_float_form(
 
 
 def check_targets(
-    reference: list[np.ndarray], targets: np.ndarray | None, max_metric_drop: float | None
+    reference: list[np.ndarray],
+    targets: np.ndarray | None,
+    max_metric_drop: float | None,
+    task: str | None = None,
 ) -> None:
     """Raise `ValueError` if the targets don't fit the first output, or are missing where needed."""
     if targets is None:
@@ -110,10 +113,15 @@ def check_targets(
             raise ValueError("`max_metric_drop` needs targets: pass evaluation=(inputs, targets).")
         return
     shape = reference[0].shape
-    if targets.shape not in (shape, shape[:-1], (*shape[:-1], 1)):
+    kind = task or _task(reference[0])
+    if kind == "classification":
+        fits = targets.shape in (shape, shape[:-1], (*shape[:-1], 1))
+    else:
+        fits = targets.shape == shape or (targets.shape == shape[:-1] and shape[-1] == 1)
+    if not fits:
         raise ValueError(
             f"`evaluation` has targets of shape {targets.shape}, which don't fit the model's first output of "
-            f"shape {shape}. Pass class indices, one-hot rows, or values of the output's shape."
+            f"shape {shape} as a {kind}. Pass class indices, one-hot rows, or values of the output's shape."
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
+import numpy as np
 
 Shape = tuple[int | None, ...]
 
@@ -101,21 +102,28 @@ def _declared(model: Any, tensors: Sequence[Any]) -> ModelSignature:
 
 
 def _observed(samples: Any) -> ModelSignature:
+    """Take the structure of a subclassed model's inputs from samples."""
+    is_list = isinstance(samples, list | tuple) and all(hasattr(item, "shape") for item in samples)
     if isinstance(samples, Mapping):
         names = [str(name) for name in samples]
-        arrays = list(samples.values())
+        leaves = list(samples.values())
         structure: Any = {name: index for index, name in enumerate(samples)}
-    elif isinstance(samples, list | tuple):
+    elif is_list and len(samples):
         names = [f"input_{index}" for index in range(len(samples))]
-        arrays = list(samples)
+        leaves = list(samples)
         structure = list(range(len(samples)))
     else:
-        names, arrays, structure = ["input_0"], [samples], 0
-    specs = tuple(
-        TensorSpec(name, tuple(array.shape[1:]), _file_dtype(array.dtype))
-        for name, array in zip(names, arrays, strict=True)
-    )
-    return ModelSignature(specs, structure)
+        names, leaves, structure = ["input_0"], [samples], 0
+    specs = []
+    for name, leaf in zip(names, leaves, strict=True):
+        array = np.asarray(leaf)
+        if array.dtype.kind not in "fiub" or array.ndim == 0:
+            raise TypeError(
+                f"`calibration` and `evaluation` must be arrays of numbers whose first axis counts samples: "
+                f"one, a list of them, or a dict. Received for {name!r}: {type(leaf).__name__}"
+            )
+        specs.append(TensorSpec(name, tuple(array.shape[1:]), _file_dtype(array.dtype)))
+    return ModelSignature(tuple(specs), structure)
 
 
 def _built(model: Any) -> ModelSignature:

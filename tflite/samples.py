@@ -120,6 +120,8 @@ def _check_input(argument: str, data: Any, spec: TensorSpec, spread: bool) -> np
             f"{where}: must be numbers that convert to {spec.dtype}. Received: dtype={values.dtype}, "
             f"type={type(data).__name__}. Pass an array, not a generator or text."
         )
+    if values.ndim == 0:
+        raise ValueError(f"{where}: must be an array whose first axis counts samples. Received: {data!r}")
     if values.shape[:1] == (0,):
         raise ValueError(f"{where}: holds no sample. Received: shape={values.shape}. Pass at least one.")
     if values.shape[1:] != spec.shape:
@@ -157,7 +159,14 @@ def _convert(where: str, values: np.ndarray, dtype: str) -> np.ndarray:
                 f"{where}: must be {dtype}. Received: int8. Pass the values before any quantization; "
                 "ranges are found from them."
             )
-        return np.ascontiguousarray(values, wanted)
+        with np.errstate(over="ignore"):
+            floats = np.ascontiguousarray(values, wanted)
+        if not np.isfinite(floats).all():
+            raise ValueError(
+                f"{where}: holds values beyond the range of {dtype}. Received: values from {values.min():g} "
+                f"to {values.max():g}. Scale the data as the model expects it."
+            )
+        return floats
     converted = values.astype(wanted)
     if not np.array_equal(converted, values):
         raise TypeError(

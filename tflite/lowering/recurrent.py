@@ -89,13 +89,21 @@ def _keras_loop(
     mask: Any = None,
     training: bool = False,
 ) -> Any:
-    """Run Keras' own inner loop, unrolled where the length allows it."""
-    unroll = layer.unroll
-    vars(layer)["unroll"] = unroll or lowering.unrolls(layer, *sequences.shape[:2])
+    """Run Keras' own inner loop, unrolled where the length allows it.
+
+    Keras' unrolled loop takes a mask in the wrong order when it goes backwards; both are turned around here
+    and it goes forwards.
+    """
+    as_built = layer.unroll, layer.go_backwards
+    unroll = layer.unroll or lowering.unrolls(layer, *sequences.shape[:2])
+    if unroll and layer.go_backwards and mask is not None:
+        sequences, mask = ops.flip(sequences, axis=1), ops.flip(_single(mask), axis=1)
+        vars(layer)["go_backwards"] = False
+    vars(layer)["unroll"] = unroll
     try:
         return _turned(layer, type(layer).inner_loop(layer, sequences, initial_state, mask, training))
     finally:
-        vars(layer)["unroll"] = unroll
+        vars(layer)["unroll"], vars(layer)["go_backwards"] = as_built
 
 
 class _LSTMStep:

@@ -1,0 +1,111 @@
+"""Ranges: the true ones and the percentiles against a full sort, and what happens to NaN."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from keras_attention.tflite import calibration
+from keras_attention.tflite import graph as graphs
+
+
+def sorted_tails(values):
+    """NumPy's exact answer: extremes, and what is left when 0.005 % of the values fall off each end."""
+    ordered = np.sort(values, axis=None)
+    rank = max(1, math.ceil(ordered.size * 1e-4 / 2))
+    return (ordered[0], ordered[-1]), (ordered[rank - 1], ordered[-rank])
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 61), st.integers(1, 2003), st.integers(0, 2**32 - 1))
+def test_tails_equal_a_full_sort(count, size, seed):
+    values = np.random.default_rng(seed).standard_cauchy((count, size)).astype(np.float32)
+    tails = calibration._Tails(values.size)
+    for sample in values:
+        tails.add(sample)
+    extremes, percentile = sorted_tails(values)
+    assert tails.extremes() == extremes
+    assert tails.percentile() == percentile
+
+
+def test_tails_of_many_values_leave_some_out():
+    values = np.random.default_rng(5).permutation(200_003).astype(np.float32)  # 0, 1, 2, ... in some order
+    tails = calibration._Tails(values.size)
+    for part in np.array_split(values, 17):
+        tails.add(part)
+    assert tails.extremes() == (0.0, 200_002.0)
+    assert tails.percentile() == (10.0, 199_992.0)  # ceil(200_003 * 0.00005) = 11 values kept at each end
+
+
+def test_few_values_have_no_percentile_of_their_own():
+    values = np.arange(20_000, dtype=np.float32)
+    tails = calibration._Tails(values.size)
+    tails.add(values)
+    assert tails.percentile() == tails.extremes() == (0.0, 19_999.0)
+
+
+def hidden_tensors(case, content):
+    """Index of the input and the output tensor of the dense model, and of what lies between."""
+    graph = graphs.read_graph(content)
+    subgraph = graph.subgraphs[0]
+    between = [
+        int(op.outputs[0]) for op in subgraph.operators if int(op.outputs[0]) not in list(subgraph.outputs)
+    ]
+    return int(subgraph.inputs[0]), between[-1], int(subgraph.outputs[0])
+
+
+def dense_in_numpy(model, values):
+    kernel, bias, kernel2, bias2 = (w.astype(np.float64) for w in model.get_weights())
+    hidden = np.maximum(values.astype(np.float64) @ kernel + bias, 0.0)
+    return hidden, hidden @ kernel2 + bias2
+
+
+def test_ranges_of_a_real_file(case, float_file):
+    model = case("dense").model
+    content = float_file("dense")
+    values = np.random.default_rng(3).normal(size=(101, 7)).astype(np.float32) * 3.0
+    tensors = hidden_tensors(case, content)
+    seen = []
+    collected = calibration.collect_ranges(
+        content, {"features": values}, tensors, lambda done, total: seen.append((done, total))
+    )
+    true, percentile = (collected.by_kind[kind] for kind in ("minmax", "percentile"))
+    hidden, answer = dense_in_numpy(model, values)
+    assert hidden.min() == 0.0 < hidden.max()
+    names = ["features", f"0:{tensors[1]}", "answer"]
+    assert list(true) == list(percentile) == names
+    for name, wanted in zip(names, (values, hidden, answer), strict=True):
+        np.testing.assert_allclose(true[name]["min"], [[wanted.min()]], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(true[name]["max"], [[wanted.max()]], rtol=1e-5)
+        assert true[name]["min"].dtype == np.float32 and true[name]["min"].shape == (1, 1)
+        assert percentile[name] == true[name], "few values"
+    assert seen == [(n + 1, 101) for n in range(101)]
+    for index, wanted in zip(tensors, (values, hidden, answer), strict=True):
+        spread = np.ptp(wanted) ** 2 / np.mean(wanted.astype(np.float64) ** 2)
+        assert collected.spread[index] == pytest.approx(spread, rel=1e-4)
+
+
+def test_percentile_leaves_the_outlier_out(case, float_file):
+    content = float_file("dense")
+    values = np.random.default_rng(4).uniform(-1, 1, (5801, 7)).astype(np.float32)  # 40,607 values
+    values[2000, 3] = 500.0
+    values[3000, 5] = -300.0
+    tensors = hidden_tensors(case, content)[:1]
+    collected = calibration.collect_ranges(content, {"features": values}, tensors)
+    true, percentile = (collected.by_kind[kind] for kind in ("minmax", "percentile"))
+    assert (true["features"]["min"].item(), true["features"]["max"].item()) == (-300.0, 500.0)
+    low, high = percentile["features"]["min"].item(), percentile["features"]["max"].item()
+    ordered = np.sort(values, axis=None)
+    assert (low, high) == (ordered[2], ordered[-3])  # ceil(40,607 * 0.00005) = 3
+    assert -1.0 <= low < -0.99 and 0.99 < high <= 1.0
+
+
+def test_the_sample_that_overflows_is_named(case, float_file):
+    content = float_file("dense")
+    values = np.random.default_rng(6).normal(size=(11, 7)).astype(np.float32)
+    values[7] = 3e38
+    with pytest.raises(ValueError, match=r"Calibration sample 7 drives a tensor .* shape \(1, \d+\)"):
+        calibration.collect_ranges(content, {"features": values}, hidden_tensors(case, content))

@@ -1,0 +1,226 @@
+"""The child process: its end by a signal, its log, its protocol, and that it never outlives the parent."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from keras_attention.tflite import child
+from keras_attention.tflite import worker
+from keras_attention.tflite.errors import ConversionError
+
+START = subprocess.Popen
+PRELUDE = f"""
+    import importlib.util, json, os, signal, sys, time
+    from pathlib import Path
+    folder = Path(sys.argv[1])
+    spec = importlib.util.spec_from_file_location("worker", {worker.__file__!r})
+    worker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(worker)
+    emit = worker._protect_standard_output()
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """A function: code -> result of `run_job` with that code in place of the worker's `main`."""
+    started = []
+
+    def start(command, **options):
+        assert command[:3] == [sys.executable, "-m", "keras_attention.tflite.worker"]
+        code = textwrap.dedent(PRELUDE) + textwrap.dedent(run.code)
+        started.append(START([sys.executable, "-c", code, command[3]], **options))
+        return started[-1]
+
+    def run(code, progress=lambda *_: None):
+        run.code = code
+        return child.run_job(tmp_path, {"task": "nothing", "answer": 41}, progress)
+
+    run.started = started
+    monkeypatch.setattr(child.subprocess, "Popen", start)
+    yield run
+    for process in started:
+        assert process.poll() is not None, "the child outlives the call"
+        assert process.stdin.closed and process.stdout.closed
+
+
+def finish(extra=""):
+    return extra + '\n    (folder / "result.json").write_text(json.dumps({"ok": 1}))'
+
+
+def test_result_and_progress_come_back(run, tmp_path):
+    seen = []
+    code = """
+    job = json.loads((folder / "job.json").read_text())
+    emit("convert", 0, 0)
+    emit("calibrate", 3, 7)
+    (folder / "result.json").write_text(json.dumps({"answer": job["answer"] + 1, "cwd": os.getcwd()}))
+    """
+    result = run(code, lambda *message: seen.append(message))
+    assert result == {"answer": 42, "cwd": str(tmp_path)}
+    assert seen == [("convert", 0, 0), ("calibrate", 3, 7)]
+
+
+def test_environment_of_the_child(run, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    result = run('(folder / "result.json").write_text(json.dumps(dict(os.environ)))')
+    assert result["KERAS_BACKEND"] == "tensorflow"
+    assert result["CUDA_VISIBLE_DEVICES"] == "-1"
+    assert os.environ["KERAS_BACKEND"] == "jax"
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "by signal SIGSEGV"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "by signal SIGKILL"),
+        ("os.kill(os.getpid(), signal.SIGABRT)", "by signal SIGABRT"),
+        ("os._exit(3)", "with exit code 3"),
+        ("raise SystemExit(7)", "with exit code 7"),
+    ],
+)
+def test_sudden_end_names_signal_stage_and_log(run, end, said):
+    code = f"""
+    emit("convert", 0, 0)
+    emit("calibrate", 3, 7)
+    for number in range(40):
+        print(f"line {{number}} of the log", file=sys.stderr, flush=True)
+    {end}
+    """
+    with pytest.raises(ConversionError) as caught:
+        run(code)
+    text = str(caught.value)
+    assert f"ended {said} while {child.STAGES['calibrate']}" in text
+    assert "line 39 of the log" in text and "line 25 of the log" in text
+    assert "line 24 of the log" not in text, "the end of the log, not all of it"
+    assert "unharmed" in text
+
+
+def test_end_before_the_first_stage_and_without_a_word(run):
+    with pytest.raises(ConversionError, match=r"with exit code 9 while starting.*\n\(it wrote nothing\)"):
+        run("os._exit(9)")
+
+
+def test_failure_in_python_gives_its_message(run):
+    code = """
+    emit("quantize", 0, 0)
+    (folder / "failure.json").write_text(json.dumps({"message": "sample 7 is wrong"}))
+    sys.exit(1)
+    """
+    with pytest.raises(ConversionError) as caught:
+        run(code)
+    assert str(caught.value) == f"While {child.STAGES['quantize']}: sample 7 is wrong"
+
+
+def test_log_that_is_no_text(run):
+    with pytest.raises(ConversionError, match="by signal SIGSEGV"):
+        run('os.write(2, b"\\xff\\xfe\\x00 broken"); os.kill(os.getpid(), signal.SIGSEGV)')
+
+
+def test_prints_do_not_disturb_the_protocol(run, tmp_path):
+    seen = []
+    code = """
+    print("a library prints")
+    os.write(1, b"native code writes\\n")
+    emit("convert", 0, 0)
+    os.system("echo a program writes")
+    print('{"stage": "nonsense"}', flush=True)
+    emit("verify", 1, 2)
+    """
+    assert run(finish(code), lambda *message: seen.append(message)) == {"ok": 1}
+    assert seen == [("convert", 0, 0), ("verify", 1, 2)]
+    log = (tmp_path / child.LOG).read_text()
+    for words in ("a library prints", "native code writes", "a program writes", "nonsense"):
+        assert words in log
+
+
+def test_much_output_does_not_block(run):
+    code = """
+    for _ in range(3000):
+        os.write(2, b"x" * 997 + b"\\n")
+    """
+    assert run(finish(code)) == {"ok": 1}
+
+
+def test_ctrl_c_in_the_parent_ends_the_child(run):
+    def interrupt(*_):
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run('emit("convert", 0, 0); time.sleep(60)', interrupt)
+    assert time.monotonic() - began < 30
+    assert run.started[0].poll() == -signal.SIGKILL
+
+
+def test_an_error_of_the_callers_progress_ends_the_child(run):
+    def broken(*_):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run('emit("convert", 0, 0); time.sleep(60)', broken)
+    assert run.started[0].poll() == -signal.SIGKILL
+
+
+@pytest.fixture
+def real_worker(tmp_path):
+    """The real worker, waiting for a file that never comes."""
+    pipe = tmp_path / "never.tflite"
+    os.mkfifo(pipe)
+    (tmp_path / "job.json").write_text(json.dumps({"task": "inspect", "file": str(pipe)}))
+    process = START(
+        [sys.executable, "-m", "keras_attention.tflite.worker", str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert json.loads(process.stdout.readline())["stage"] == "inspect"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
+def test_child_ignores_ctrl_c_and_ends_when_its_standard_input_closes(real_worker):
+    real_worker.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        real_worker.wait(0.5)
+    real_worker.stdin.close()
+    assert real_worker.wait(10) == 2
+
+
+# --- the worker's messages
+
+
+@pytest.fixture(scope="module")
+def readable():
+    spec = importlib.util.find_spec("keras_attention.tflite.worker")
+    assert Path(spec.origin).name == "worker.py"
+    return worker._readable
+
+
+def test_message_keeps_the_words_and_drops_call_sites(readable):
+    text = 'it is wrong\nloc("a"("b.py":3:1))\n<unknown>:0: note: called from\n\ncallsite(x)\nand here'
+    assert readable(ValueError(text)) == "it is wrong\nand here"
+    assert readable(KeyError()) == "KeyError"
+    assert len(readable(ValueError("\n".join(map(str, range(99))))).splitlines()) == 30
+
+
+def test_message_names_missing_operators(readable):
+    text = (
+        "error: 'tf.Erfinv' op is neither a custom op nor a flex op\nSome ops are not supported: tf.Betainc"
+    )
+    message = readable(ValueError(text))
+    assert "operators that the phone's runtime lacks: Betainc, Erfinv" in message
+    assert "Replace the layer" in message

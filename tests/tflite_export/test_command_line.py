@@ -1,0 +1,207 @@
+"""The command `keras-attention`: options, files, exit codes, and one clear line where something is wrong."""
+
+import gc
+import json
+import warnings
+
+import click.testing
+import numpy as np
+import pytest
+
+import keras_attention
+from keras_attention.tflite import command_line
+from keras_attention.tflite import conversion
+from keras_attention.tflite.errors import ConversionError
+
+
+@pytest.fixture
+def run():
+    runner = click.testing.CliRunner()
+
+    def invoke(*arguments):
+        return runner.invoke(command_line.main, [str(argument) for argument in arguments])
+
+    return invoke
+
+
+@pytest.fixture
+def folder(case, tmp_path):
+    """A folder with the model "dense", and samples of it."""
+    wanted = case("dense")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="__array__ implementation")  # Keras and NumPy 2
+        wanted.model.save(tmp_path / "model.keras")
+    targets = wanted.model.predict(wanted.evaluation, verbose=0).argmax(-1)
+    np.savez(tmp_path / "calibration.npz", anything=wanted.calibration)
+    np.savez(tmp_path / "evaluation.npz", features=wanted.evaluation, targets=targets)
+    return tmp_path
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """What the command hands to `convert`, which is not run."""
+    calls = []
+    monkeypatch.setattr(conversion, "convert", lambda *args, **kwargs: calls.append((args, kwargs)))
+    return calls
+
+
+def refused(result, *fragments):
+    """Exit code 1, one message, no traceback, nothing on standard output."""
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert result.stderr.startswith("Error: ") and result.stderr.count("Error: ") == 1
+    assert "Traceback" not in result.output and result.stdout == ""
+    for fragment in fragments:
+        assert fragment in result.stderr
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help(run, flag):
+    result = run(flag)
+    assert result.exit_code == 0
+    assert "convert" in result.output and "inspect" in result.output
+    text = run("convert", flag).output
+    for option in ("--output", "--precision", "--calibration", "--min-agreement", "--report", "int8"):
+        assert option in text
+    assert "FILE" in run("inspect", flag).output
+
+
+def test_version(run):
+    assert keras_attention.__version__ in run("--version").output
+
+
+def test_convert_and_inspect(run, folder):
+    out = folder / "model.tflite"
+    result = run(
+        *("convert", folder / "model.keras", "-o", out),
+        *("--calibration", folder / "calibration.npz", "--evaluation", folder / "evaluation.npz"),
+        *("--min-agreement", "0.9", "--max-metric-drop", "0.1", "--report", folder / "report.json"),
+    )
+    assert result.exit_code == 0, result.output
+    assert "Conversion to int8" in result.output and "accuracy (Keras 1.0000)" in result.output
+    report = json.loads((folder / "report.json").read_text())
+    assert report["size_bytes"] == out.stat().st_size and report["precision"] == "int8"
+    assert report["metric"]["keras"] == 1.0 and report["agreement"] >= 0.9
+    assert report["calibration"]["samples"] == 64 and report["samples"] == 37
+    shown = run("inspect", out)
+    assert shown.exit_code == 0
+    assert "features: float32[1, 7]" in shown.output and "FULLY_CONNECTED" in shown.output
+
+
+def test_defaults(run, folder, recorded):
+    result = run("convert", folder / "model.keras", "-o", folder / "out.tflite", "-q")
+    assert result.exit_code == 0 and result.output == ""
+    ((args, kwargs),) = recorded
+    assert args == (folder / "model.keras", folder / "out.tflite")
+    none = ("calibration", "evaluation", "min_agreement", "min_sqnr_db", "max_metric_drop", "task")
+    assert kwargs == {
+        "precision": "int8",
+        "max_unrolled_steps": 512,
+        "verbose": 0,
+        **dict.fromkeys(none),
+    }
+
+
+def test_options_and_samples_reach_convert(run, folder, recorded):
+    np.savez(folder / "two.npz", zebra=np.zeros((3, 5)), apple=np.ones((3, 7)))
+    result = run(
+        *("convert", "m.keras", "--output", "o.tflite", "--precision", "dynamic", "--task", "regression"),
+        *("--calibration", folder / "two.npz", "--evaluation", folder / "evaluation.npz"),
+        *("--min-agreement", "0.5", "--min-sqnr-db", "31.5", "--max-unrolled-steps", "17"),
+    )
+    assert result.exit_code == 0, result.output
+    ((_, kwargs),) = recorded
+    assert {name: values.shape for name, values in kwargs["calibration"].items()} == {
+        "zebra": (3, 5),
+        "apple": (3, 7),
+    }
+    inputs, targets = kwargs["evaluation"]
+    assert (inputs.shape, targets.shape) == ((37, 7), (37,))
+    numbers = {
+        name: kwargs[name] for name in ("min_agreement", "min_sqnr_db", "max_unrolled_steps", "verbose")
+    }
+    assert numbers == {
+        "min_agreement": 0.5,
+        "min_sqnr_db": 31.5,
+        "max_unrolled_steps": 17,
+        "verbose": 1,
+    }
+    assert (kwargs["precision"], kwargs["task"]) == ("dynamic", "regression")
+
+
+def test_arrays_with_code_are_not_opened(run, folder, recorded):
+    np.savez(folder / "bad.npz", features=np.array([{"a": 1}], dtype=object))
+    result = run("convert", "m.keras", "-o", "o", "--calibration", folder / "bad.npz")
+    refused(result, "--calibration must be an .npz file", "bad.npz", "allow_pickle")
+    assert recorded == []
+
+
+@pytest.mark.parametrize("kind", ["missing", "text", "npy", "truncated", "folder", "only_targets"])
+def test_files_of_samples_that_are_none(run, folder, recorded, kind):
+    path = folder / "given.npz"
+    if kind == "text":
+        path.write_text("1,2,3")
+    elif kind == "npy":
+        with path.open("wb") as stream:
+            np.save(stream, np.zeros((3, 7)))
+    elif kind == "truncated":
+        path.write_bytes((folder / "evaluation.npz").read_bytes()[:-50])
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "only_targets":
+        np.savez(path, targets=np.zeros(3))
+    refused(run("convert", "m.keras", "-o", "o", "--evaluation", path), "--evaluation", "given.npz")
+    assert recorded == []
+    gc.collect()  # an open file would be found here, as a ResourceWarning
+
+
+def test_errors_of_conversion(run, folder, monkeypatch):
+    model, out = folder / "model.keras", folder / "out.tflite"
+    refused(
+        run("convert", folder / "gone.keras", "-o", out, "--precision", "dynamic"), "No such file", "gone"
+    )
+    refused(run("convert", model, "-o", out), "`calibration` is needed for precision='int8'")
+    refused(
+        run("convert", model, "-o", folder / "no" / "out.tflite", "--precision", "dynamic"), "doesn't exist"
+    )
+    np.savez(folder / "wrong.npz", features=np.zeros((3, 5)))
+    refused(
+        run("convert", model, "-o", out, "--calibration", folder / "wrong.npz"), "input 'features'", "(7,)"
+    )
+
+    def fail(*args, **kwargs):
+        raise ConversionError("the child process ended by signal SIGSEGV")
+
+    monkeypatch.setattr(conversion, "convert", fail)
+    refused(run("convert", model, "-o", out), "ended by signal SIGSEGV")
+    assert not out.exists()
+
+
+def test_an_error_of_ours_is_not_hidden(run, monkeypatch):
+    def fail(*args, **kwargs):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(conversion, "convert", fail)
+    assert isinstance(run("convert", "m.keras", "-o", "o").exception, ZeroDivisionError)
+
+
+def test_inspect_without_a_file(run, tmp_path):
+    refused(run("inspect", tmp_path / "gone.tflite"), "No such file", "gone.tflite")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("convert",),
+        ("convert", "m.keras"),
+        ("convert", "m.keras", "-o", "o", "--precision", "int4"),
+        ("convert", "m.keras", "-o", "o", "--task", "ranking"),
+        ("convert", "m.keras", "-o", "o", "--min-agreement", "most"),
+        ("convert", "m.keras", "-o", "o", "--nonsense"),
+        ("inspect",),
+        ("transform",),
+    ],
+)
+def test_usage(run, recorded, arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2 and result.stderr.startswith("Usage: ") and recorded == []

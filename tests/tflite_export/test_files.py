@@ -1,0 +1,89 @@
+"""A file is written whole or not at all."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from keras_attention.tflite import files
+
+
+def contents(folder):
+    return {entry.name: entry.read_bytes() for entry in folder.iterdir()}
+
+
+def test_writes_and_overwrites(tmp_path):
+    path = tmp_path / "model.tflite"
+    files.write_whole(path, b"first")
+    assert contents(tmp_path) == {"model.tflite": b"first"}
+    files.write_whole(path, b"second, longer")
+    assert contents(tmp_path) == {"model.tflite": b"second, longer"}
+
+
+@pytest.mark.parametrize("fault", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize("old", [b"old bytes", None], ids=["over_a_file", "new"])
+@pytest.mark.parametrize("where", ["fsync", "replace"])
+def test_failure_in_the_middle_leaves_everything_as_it_was(tmp_path, monkeypatch, where, old, fault):
+    path = tmp_path / "model.tflite"
+    if old is not None:
+        path.write_bytes(old)
+    before = contents(tmp_path)
+
+    def fail(*_):
+        assert len(contents(tmp_path)) == len(before) + 1, "the bytes go to a file beside"
+        raise fault
+
+    monkeypatch.setattr(*((os, "fsync") if where == "fsync" else (Path, "replace")), fail)
+    with pytest.raises(type(fault)):
+        files.write_whole(path, b"new bytes" * 1000)
+    assert contents(tmp_path) == before
+
+
+def test_the_part_lies_in_the_same_folder_hidden(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(os, "fsync", lambda _: seen.extend(contents(tmp_path)))
+    files.write_whole(tmp_path / "model.tflite", b"bytes")
+    (name,) = seen
+    assert name.startswith(".model.tflite.") and name.endswith(".part")
+
+
+def test_mode_of_the_old_file_is_kept(tmp_path):
+    path = tmp_path / "model.tflite"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    files.write_whole(path, b"new")
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_new_file_gets_the_usual_mode(tmp_path):
+    before = os.umask(0o027)
+    try:
+        files.write_whole(tmp_path / "model.tflite", b"new")
+        assert os.umask(0o027) == 0o027, "the mask of the process is as it was"
+    finally:
+        os.umask(before)
+    assert (tmp_path / "model.tflite").stat().st_mode & 0o777 == 0o640
+
+
+def test_check_writable_leaves_no_trace(tmp_path):
+    (tmp_path / "old.tflite").write_bytes(b"old")
+    for name in ("old.tflite", "new.tflite"):
+        files.check_writable(tmp_path / name)
+    assert contents(tmp_path) == {"old.tflite": b"old"}
+
+
+def test_check_writable_refuses(tmp_path):
+    file = tmp_path / "file"
+    file.write_bytes(b"")
+    cases = [
+        (tmp_path / "missing" / "a.tflite", FileNotFoundError, "folder of `path` doesn't exist; create it"),
+        (file / "a.tflite", NotADirectoryError, "folder of `path` is a file"),
+        (tmp_path, IsADirectoryError, "`path` must be a file"),
+        (Path("/proc/a.tflite"), PermissionError, "folder of `path` can't be written"),
+    ]
+    for path, kind, message in cases:
+        with pytest.raises(kind, match=message) as caught:
+            files.check_writable(path)
+        assert repr(str(path)) in str(caught.value)
+    assert contents(tmp_path) == {"file": b""}
