@@ -33,6 +33,8 @@ Task = Literal["classification", "regression"]
 MAX_CALIBRATION_SAMPLES = 1024
 """More calibration samples than this add minutes and no information; an even choice is taken."""
 RANDOM_SAMPLES = 16
+SLOWER = 1.1
+"""Ratio of latencies above which the report says that a file is slower than float32."""
 _PACKAGES = ("keras", "tensorflow", "ai-edge-litert", "litert-quantizer", "numpy")
 
 
@@ -156,6 +158,7 @@ def convert(
         remarks.append(
             "Compared on random inputs only. Pass real samples as `evaluation` for numbers that count."
         )
+    remarks += _slower(precision, latency := _latency(result["latency"]))
     measured = fidelity.compare(reference, converted["model"], compared.targets, task)
     report = Report(
         precision=precision,
@@ -164,7 +167,7 @@ def convert(
         samples=len(compared),
         evaluation_source=source,
         float32_sqnr_db=fidelity.worst_sqnr_db(reference, converted["float32"]),
-        latency_ms=_latency(result["latency"]),
+        latency_ms=latency,
         calibration=_calibration(calibrating, result) if precision == "int8" else {},
         changes=result["changes"],
         remarks=tuple(remarks),
@@ -302,6 +305,17 @@ def _convert_in_child(
 def _latency(measured: list[dict[str, float]]) -> dict[str, float]:
     float32, final = measured
     return {**final, "float32_min": float32["min"], "float32_median": float32["median"]}
+
+
+def _slower(precision: str, latency: dict[str, float]) -> list[str]:
+    """Remark on a file that gains nothing in speed."""
+    ratio = latency["min"] / latency["float32_min"]
+    if ratio <= SLOWER:
+        return []
+    return [
+        f"On this machine the {precision} file takes {ratio:.2f} times as long as the float32 file: its "
+        "products are too small for int8 to pay. Measure on the phone, or keep float16 if size allows."
+    ]
 
 
 def _calibration(calibrating: Samples | None, result: dict[str, Any]) -> dict[str, Any]:
