@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 from keras import initializers
 
 
@@ -111,11 +112,13 @@ def check_masks(
         ("value_mask", value_mask, key_mask_shape),
         ("key_mask", key_mask, key_mask_shape),
     ):
+        _check_mask_dtype(name, mask)
         if mask is not None and not _matches(mask.shape, expected):
             raise ValueError(
                 f"`{name}` must have shape {tuple(expected)}, True where a position takes part. "
                 f"Received: {name}.shape={tuple(mask.shape)}"
             )
+    _check_mask_dtype("attention_mask", attention_mask)
     if attention_mask is None:
         return
     ndim, num_trailing = len(attention_mask.shape), 2 * num_attention_axes
@@ -127,6 +130,17 @@ def check_masks(
         raise ValueError(
             f"`attention_mask` must broadcast to the attention scores, {tuple(scores_shape)}; the batch and "
             f"the heads may be left out. Received: attention_mask.shape={tuple(attention_mask.shape)}"
+        )
+
+
+def _check_mask_dtype(name: str, mask: Any) -> None:
+    """Raises for a float mask: one that is meant to be added, 0 and -1e9, would say the opposite."""
+    dtype = getattr(mask, "dtype", None)
+    if dtype is not None and keras.backend.is_float_dtype(keras.backend.standardize_dtype(dtype)):
+        raise TypeError(
+            f"`{name}` must be boolean, True where a position takes part; turn an additive mask into "
+            f"`{name} > -1`, and ones and zeros into `{name} > 0.5`. "
+            f"Received: {name}.dtype={keras.backend.standardize_dtype(dtype)}"
         )
 
 

@@ -99,7 +99,13 @@ def collect_ranges(
     watched = {index: _watch(subgraph.tensors[index], count) for index in tensors}
     for number in range(count):
         runtime.set_inputs(interpreter, {name: values[number] for name, values in samples.items()})
-        interpreter.invoke()
+        try:
+            interpreter.invoke()
+        except RuntimeError as error:
+            raise ValueError(
+                f"Calibration sample {number} can't be run; integer inputs out of an Embedding's range are a "
+                f"usual cause. {error}"
+            ) from error
         for index, tails in watched.items():
             values = interpreter.get_tensor(index)
             if not np.isfinite(values).all():

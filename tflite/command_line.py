@@ -12,6 +12,7 @@ import numpy as np
 
 import keras_attention
 from keras_attention.tflite import conversion
+from keras_attention.tflite import files
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.inspection import inspect as inspect_file
 
@@ -69,6 +70,7 @@ def convert(
     """Convert the .keras file MODEL to a .tflite file and compare both on real inputs."""
 
     def work() -> None:
+        _check_paths(model, calibration, evaluation, output, report)
         result = conversion.convert(
             model,
             output,
@@ -89,6 +91,28 @@ def convert(
 def inspect(file: Path) -> None:
     """Show inputs, outputs, quantization, operators, delegate partitions and size of a .tflite FILE."""
     _with_clear_errors(lambda: inspect_file(file).print())
+
+
+def _check_paths(
+    model: Path, calibration: Path | None, evaluation: Path | None, output: Path, report: Path | None
+) -> None:
+    """Refuse, before any work, a file to write that is also read or can't be written."""
+    read = {"MODEL": model, "--calibration": calibration, "--evaluation": evaluation}
+    written = {"--output": output, "--report": report}
+    for option, path in written.items():
+        for other, source in {**read, **written}.items():
+            if (
+                path is not None
+                and source is not None
+                and other != option
+                and path.resolve() == source.resolve()
+            ):
+                raise ValueError(f"{option} and {other} are the same file: {str(path)!r}")
+    if report is not None:
+        try:
+            files.check_writable(report)
+        except OSError as error:
+            raise ValueError(f"--report: {error}") from error
 
 
 def _read_samples(option: str, path: Path | None) -> Any:

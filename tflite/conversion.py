@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import math
+import numbers
+import os
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -121,10 +124,13 @@ def convert(
     print(result.report.agreement, result.report.size_bytes)
     ```
     """
-    _check_arguments(precision, min_agreement, task, max_unrolled_steps, calibration)
-    target = None if path is None else Path(path)
-    if target is not None:
-        files.check_writable(target)
+    floors = {
+        "min_agreement": min_agreement,
+        "min_sqnr_db": min_sqnr_db,
+        "max_metric_drop": max_metric_drop,
+    }
+    _check_arguments(precision, floors, task, input_shapes, max_unrolled_steps, calibration)
+    target = _check_path(path, model)
     model = load_model(model) if isinstance(model, str | Path) else model
     checks.check_model(model)
 
@@ -187,6 +193,19 @@ def convert(
     return Conversion(content, target, report)
 
 
+def _check_path(path: str | Path | None, model: Any) -> Path | None:
+    """Return the file to write, or None; raise if it can't be written or is the model's own file."""
+    if path is None:
+        return None
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"`path` must be a path or None. Received: {path!r}")
+    target = Path(path)
+    if isinstance(model, str | Path) and target.resolve() == Path(model).resolve():
+        raise ValueError(f"`path` would overwrite `model`. Received: {str(path)!r} for both")
+    files.check_writable(target)
+    return target
+
+
 def load_model(path: str | Path) -> keras.Model:
     """Load a .keras (or .h5) file in safe mode: code inside the file is never run.
 
@@ -228,14 +247,33 @@ def _loading_cure(error: Exception) -> str:
 
 
 def _check_arguments(
-    precision: str, min_agreement: float | None, task: str | None, max_unrolled_steps: int, calibration: Any
+    precision: str,
+    floors: dict[str, float | None],
+    task: str | None,
+    input_shapes: Any,
+    max_unrolled_steps: int,
+    calibration: Any,
 ) -> None:
     if precision not in get_args(Precision):
         raise ValueError(f"`precision` must be one of {get_args(Precision)}. Received: {precision!r}")
     if task is not None and task not in get_args(Task):
         raise ValueError(f"`task` must be one of {get_args(Task)} or None. Received: {task!r}")
+    for name, value in floors.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
+            raise TypeError(f"`{name}` must be a number or None. Received: {value!r}")
+        if value is not None and not math.isfinite(value):
+            raise ValueError(f"`{name}` must be finite. Received: {value!r}")
+    min_agreement = floors["min_agreement"]
     if min_agreement is not None and not 0.0 <= min_agreement <= 1.0:
         raise ValueError(f"`min_agreement` must be a share from 0 to 1. Received: {min_agreement!r}")
+    if input_shapes is not None and not (
+        isinstance(input_shapes, Mapping)
+        and all(isinstance(shape, list | tuple) for shape in input_shapes.values())
+    ):
+        raise TypeError(
+            "`input_shapes` must map input names to shapes without the batch axis, as in "
+            f"{{'window': (128, 6)}}. Received: {input_shapes!r}"
+        )
     if (
         isinstance(max_unrolled_steps, bool)
         or not isinstance(max_unrolled_steps, int)

@@ -6,6 +6,8 @@ import os
 import tempfile
 from pathlib import Path
 
+_LONGEST_NAME = 255
+
 
 def check_writable(path: Path) -> None:
     """Raise now if `path` could not be written later, by trying in its folder.
@@ -13,9 +15,14 @@ def check_writable(path: Path) -> None:
     Raises:
         FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError: with the path.
     """
+    path = path.resolve()
     folder = path.parent
     if path.is_dir():
         raise IsADirectoryError(f"`path` must be a file to write. Received the folder: {str(path)!r}")
+    if path.exists() and not path.is_file():
+        raise FileExistsError(f"`path` is a device or pipe, not a file. Received: {str(path)!r}")
+    if len(os.fsencode(path.name)) > _LONGEST_NAME:
+        raise OSError(f"The name of `path` has more than {_LONGEST_NAME} bytes. Received: {path.name!r}")
     if not folder.exists():
         raise FileNotFoundError(
             f"The folder of `path` doesn't exist; create it first. Received: {str(path)!r}"
@@ -32,8 +39,12 @@ def check_writable(path: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write the bytes to a file beside `path` and move it there, so that no half file is ever seen."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    """Write the bytes to a file beside `path` and move it there, so that no half file is ever seen.
+
+    A symbolic link is followed: the file that it leads to is replaced.
+    """
+    path = path.resolve()
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".keras_attention.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)

@@ -91,24 +91,29 @@ def set_interface(graph: Any, inputs: Sequence[str], outputs: Sequence[str]) -> 
 
 
 def name_tensors(graph: Any) -> None:
-    """Give each tensor a short name of its own; inputs and outputs get their signature name.
+    """Give each tensor a short name of its own, such as "0:17".
 
     The quantizer tells tensors apart by name, and the converter's names are neither unique nor short.
     """
     for number, subgraph in enumerate(graph.subgraphs):
         for index, tensor in enumerate(subgraph.tensors):
             tensor.name = f"{number}:{index}".encode()
-    _name_interface(graph)
 
 
 def strip_names(graph: Any) -> None:
-    """Drop the names that no runtime needs; in an unrolled RNN they are a third of the file."""
+    """Name inputs and outputs as the signature does, and drop the names that no runtime needs.
+
+    In an unrolled RNN those are a third of the file.
+    """
     for subgraph in graph.subgraphs:
         subgraph.name = None
         for tensor in subgraph.tensors:
             tensor.name = None
     graph.description = None
-    _name_interface(graph)
+    for signature in graph.signatureDefs or []:
+        tensors = graph.subgraphs[signature.subgraphIndex].tensors
+        for entry in (*signature.outputs, *signature.inputs):
+            tensors[entry.tensorIndex].name = entry.name
 
 
 def count_tensor_types(graph: Any) -> dict[str, int]:
@@ -118,12 +123,20 @@ def count_tensor_types(graph: Any) -> dict[str, int]:
 
 
 def describe_interface(graph: Any) -> dict[str, list[str]]:
-    """Return "name: type[shape]" of the main subgraph's inputs and outputs, in order."""
+    """Return "name: type[shape]" of the main subgraph's inputs and outputs, in order.
+
+    The names are those of the first signature; a file without one has only its tensors' names.
+    """
     subgraph = graph.subgraphs[0]
-    return {
-        side: [_describe(subgraph.tensors[index]) for index in getattr(subgraph, side)]
-        for side in ("inputs", "outputs")
-    }
+    described = {}
+    for side in ("inputs", "outputs"):
+        signature = graph.signatureDefs[0] if graph.signatureDefs else None
+        names = {entry.tensorIndex: _text(entry.name) for entry in getattr(signature, side, None) or []}
+        described[side] = [
+            _describe(names.get(index) or tensor_name(subgraph.tensors[index]), subgraph.tensors[index])
+            for index in getattr(subgraph, side)
+        ]
+    return described
 
 
 def signature_names(graph: Any) -> list[str]:
@@ -131,20 +144,13 @@ def signature_names(graph: Any) -> list[str]:
     return [_text(signature.signatureKey) for signature in graph.signatureDefs or []]
 
 
-def _describe(tensor: Any) -> str:
+def _describe(name: str, tensor: Any) -> str:
     shape = [int(size) for size in (tensor.shape if tensor.shape is not None else [])]
-    text = f"{tensor_name(tensor)}: {tensor_type(tensor)}{shape}"
+    text = f"{name}: {tensor_type(tensor)}{shape}"
     quantization = tensor.quantization
     if quantization is None or quantization.scale is None or len(quantization.scale) != 1:
         return text
     return f"{text}, scale {quantization.scale[0]:g}, zero point {int(quantization.zeroPoint[0])}"
-
-
-def _name_interface(graph: Any) -> None:
-    for signature in graph.signatureDefs or []:
-        tensors = graph.subgraphs[signature.subgraphIndex].tensors
-        for entry in (*signature.inputs, *signature.outputs):
-            tensors[entry.tensorIndex].name = entry.name
 
 
 def _text(value: bytes | str | None) -> str:

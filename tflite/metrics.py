@@ -9,6 +9,8 @@ import numpy as np
 
 EXACT_DB = 200.0
 """The ratio that stands for "no difference at all"; JSON knows no infinity."""
+BINARY_THRESHOLD = 0.5
+"""Score from which an output of one unit decides for the class."""
 REGRESSION_TOLERANCE = 0.01
 """Share of Keras' output range within which two regression values agree."""
 
@@ -34,12 +36,14 @@ def agreement(reference: np.ndarray, result: np.ndarray, task: str) -> float:
     Args:
         reference: Keras' outputs.
         result: the converted model's outputs, of the same shape.
-        task: "classification": the argmax over the last axis is the same, per position.
-            "regression": the value is within 1 % of the range of Keras' outputs.
+        task: "classification": the same decision, per position. "regression": the value is within 1 % of
+            the range of Keras' outputs. "labels": the same integer.
     """
+    if task == "labels":
+        return float(np.mean(np.asarray(reference) == np.asarray(result)))
     if task == "classification":
-        finite = np.isfinite(result).all(axis=-1)
-        return float(np.mean((reference.argmax(-1) == result.argmax(-1)) & finite))
+        finite = np.isfinite(result).reshape((*decisions(result).shape, -1)).all(axis=-1)
+        return float(np.mean((decisions(reference) == decisions(result)) & finite))
     reference = np.asarray(reference, np.float64)
     spread = float(reference.max() - reference.min())
     scale = spread if spread > 0.0 else float(np.abs(reference).max())
@@ -53,10 +57,25 @@ def max_abs_error(reference: np.ndarray, result: np.ndarray) -> float:
     return float(difference.max()) if np.isfinite(difference).all() else float("inf")
 
 
+def decisions(outputs: np.ndarray) -> np.ndarray:
+    """Return the class that each position decides for: the argmax over the last axis, or score >= 0.5."""
+    if outputs.ndim >= 2 and outputs.shape[-1] >= 2:
+        return np.asarray(outputs.argmax(-1))
+    scores = outputs[..., 0] if outputs.ndim >= 2 else outputs
+    return np.asarray(scores >= BINARY_THRESHOLD).astype(np.int64)
+
+
 def accuracy(targets: np.ndarray, outputs: np.ndarray) -> float:
-    """Return the share of positions whose argmax is the target (class indices or one-hot rows)."""
-    wanted = targets.argmax(-1) if targets.shape == outputs.shape else targets.reshape(outputs.shape[:-1])
-    return float(np.mean(outputs.argmax(-1) == wanted))
+    """Return the share of positions that decide for the target (class indices or one-hot rows)."""
+    is_one_hot = targets.shape == outputs.shape and outputs.ndim >= 2 and outputs.shape[-1] >= 2
+    decided = decisions(outputs)
+    wanted = targets.argmax(-1) if is_one_hot else targets.reshape(decided.shape)
+    return float(np.mean(decided == wanted))
+
+
+def label_accuracy(targets: np.ndarray, outputs: np.ndarray) -> float:
+    """Return the share of integer outputs that are the targets."""
+    return float(np.mean(outputs == targets.reshape(outputs.shape)))
 
 
 def mean_absolute_error(targets: np.ndarray, outputs: np.ndarray) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ import keras
 import numpy as np
 
 Shape = tuple[int | None, ...]
+_COUNTED = re.compile(r"(input_layer|keras_tensor)(_\d+)?")
+"""Names that Keras gives to inputs without one."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def _declared(model: Any, tensors: Sequence[Any]) -> ModelSignature:
         struct = getattr(model._functional, "_inputs_struct", None)
     if struct is None:
         struct = tensors[0] if len(tensors) == 1 else list(tensors)
-    names = list(struct) if _is_flat_dict(struct) else [tensor.name for tensor in tensors]
+    names = list(struct) if _is_flat_dict(struct) else [_input_name(t, i) for i, t in enumerate(tensors)]
     if _is_flat_dict(struct):
         ordered = [struct[name] for name in names]
         structure: Any = {name: index for index, name in enumerate(names)}
@@ -99,6 +102,12 @@ def _declared(model: Any, tensors: Sequence[Any]) -> ModelSignature:
         for name, tensor in zip(_unique(names), ordered, strict=True)
     )
     return ModelSignature(specs, structure)
+
+
+def _input_name(tensor: Any, index: int) -> str:
+    """Return the name that the user gave an input; Keras' counters would change with each build and load."""
+    name = tensor.name if tensor._keras_history is None else tensor._keras_history.operation.name
+    return f"input_{index}" if _COUNTED.fullmatch(name) else name
 
 
 def _observed(samples: Any) -> ModelSignature:
@@ -147,6 +156,8 @@ def _with_fixed_shapes(
             f"`input_shapes` names no input of the model. Allowed: {signature.names()}. Received: {unknown}"
         )
     observed: dict[str, Shape] = {}
+    if isinstance(samples, list | tuple) and not any(hasattr(item, "shape") for item in samples):
+        samples = np.asarray(samples)
     if samples is not None:
         arrays = keras.tree.flatten(samples) if not isinstance(samples, Mapping) else None
         for index, spec in enumerate(signature.inputs):
@@ -177,16 +188,20 @@ def _with_fixed_shapes(
 
 
 def output_names(model: Any, outputs: Any) -> list[str]:
-    """Return one name per output tensor, in the order of `keras.tree.flatten(outputs)`."""
-    if _is_flat_dict(outputs):
-        return _unique([str(name) for name in sorted(outputs)])
-    count = len(keras.tree.flatten(outputs))
+    """Return one name per output tensor, in the order of `keras.tree.flatten(outputs)`.
+
+    Keys of a dict (joined by "_" where nested), else the names of the output layers, else output_0, ...
+    """
+    paths = [path for path, _ in keras.tree.flatten_with_path(outputs)]
+    if isinstance(outputs, Mapping):
+        return _unique(["_".join(map(str, path)) for path in paths])
     names = list(getattr(model, "output_names", None) or [])
-    return _unique(names) if len(names) == count else [f"output_{index}" for index in range(count)]
+    return _unique(names) if len(names) == len(paths) else [f"output_{i}" for i in range(len(paths))]
 
 
 def _is_flat_dict(struct: Any) -> bool:
-    return isinstance(struct, Mapping) and not any(isinstance(v, Mapping | list) for v in struct.values())
+    nested = (Mapping, list, tuple)
+    return isinstance(struct, Mapping) and not any(isinstance(value, nested) for value in struct.values())
 
 
 def _unique(names: Sequence[str]) -> list[str]:

@@ -75,6 +75,9 @@ def quantize(
     trials = {kind: trial.sqnr_db(plan, chosen) for kind, chosen in ranges.by_kind.items()}
     best = max(trials, key=lambda kind: trials[kind])
     chosen = ranges.by_kind[best]
+    if trials[best] <= -metrics.EXACT_DB:
+        plan = sensitivity.drop_refused(plan, lambda candidate: trial.sqnr_db(candidate, chosen))
+        trials["without refused operators"] = trials[best] = trial.sqnr_db(plan, chosen)
     if trials[best] < sensitivity.GOOD_DB:
         relieved = sensitivity.relieve(
             graph, plan, ranges.spread, lambda candidate: trial.sqnr_db(candidate, chosen)
@@ -104,7 +107,10 @@ class _Trial:
     def sqnr_db(self, plan: regions.Plan, ranges: calibration.Ranges) -> float:
         """Return the SQNR of the graph under a plan, the worst output counting."""
         quantized = _apply(self._content, self._graph, plan, ranges)
-        results = runtime.run_samples(quantized, self._samples)
+        try:
+            results = runtime.run_samples(quantized, self._samples)
+        except (RuntimeError, ValueError):  # the runtime refuses a scale; such a plan is out of the question
+            return -metrics.EXACT_DB
         return min(metrics.sqnr_db(a, b) for a, b in zip(self._wanted, results, strict=True))
 
 

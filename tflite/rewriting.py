@@ -10,6 +10,26 @@ from ai_edge_litert import schema_py_generated as schema
 from keras_attention.tflite import graph as graphs
 
 
+def separate_outputs(graph: Any) -> None:
+    """Give every output a tensor of its own where it is an input, another output, or read inside as well.
+
+    The quantizer can't keep such a tensor in int8 for its readers and in float for the caller.
+    """
+    (signature,) = graph.signatureDefs
+    subgraph = graph.subgraphs[0]
+    taken = set(graphs.indices(subgraph.inputs))
+    for operator in subgraph.operators:
+        taken.update(graphs.indices(operator.inputs))
+    for position, tensor in enumerate(subgraph.outputs):
+        if tensor in taken:
+            source = subgraph.tensors[tensor]
+            copy = _tensor(subgraph, list(source.shape), source.type)
+            subgraph.operators.append(_reshape(graph, subgraph, tensor, copy))
+            subgraph.outputs[position] = copy
+            signature.outputs[position].tensorIndex = copy
+        taken.add(tensor)
+
+
 def keep_sliced_axes(graph: Any) -> None:
     """Turn `x[:, -1]` into `x[:, -1:]` and a reshape: the delegate has no slice that drops an axis."""
     subgraph = graph.subgraphs[0]
@@ -48,21 +68,30 @@ def _split_slice(graph: Any, subgraph: Any, operator: Any) -> Any:
     options.endMask &= ~bits
     operator.inputs = [operator.inputs[0], *(_constant(graph, subgraph, v) for v in (begin, end, strides))]
 
+    (target,) = operator.outputs
+    operator.outputs = [_tensor(subgraph, kept, result.type)]
+    return _reshape(graph, subgraph, operator.outputs[0], target)
+
+
+def _reshape(graph: Any, subgraph: Any, source: int, target: int) -> Any:
+    """Return a RESHAPE from one tensor to the shape of another."""
+    shape = list(subgraph.tensors[target].shape)
+    operator = schema.OperatorT()
+    operator.opcodeIndex = _operator_code(graph, schema.BuiltinOperator.RESHAPE)
+    operator.inputs = [source, _constant(graph, subgraph, np.array(shape, np.int32))]
+    operator.outputs = [target]
+    operator.builtinOptionsType = schema.BuiltinOptions.ReshapeOptions
+    operator.builtinOptions = schema.ReshapeOptionsT()
+    operator.builtinOptions.newShape = shape
+    return operator
+
+
+def _tensor(subgraph: Any, shape: list[int], kind: int, buffer: int = 0) -> int:
+    """Add a tensor and return its index."""
     tensor = schema.TensorT()
-    tensor.shape, tensor.type, tensor.buffer, tensor.name = kept, result.type, 0, b""
+    tensor.shape, tensor.type, tensor.buffer, tensor.name = shape, kind, buffer, b""
     subgraph.tensors.append(tensor)
-    reshape = schema.OperatorT()
-    reshape.opcodeIndex = _operator_code(graph, schema.BuiltinOperator.RESHAPE)
-    reshape.inputs = [
-        len(subgraph.tensors) - 1,
-        _constant(graph, subgraph, np.array(result.shape, np.int32)),
-    ]
-    reshape.outputs = list(operator.outputs)
-    reshape.builtinOptionsType = schema.BuiltinOptions.ReshapeOptions
-    reshape.builtinOptions = schema.ReshapeOptionsT()
-    reshape.builtinOptions.newShape = list(result.shape)
-    operator.outputs = [reshape.inputs[0]]
-    return reshape
+    return len(subgraph.tensors) - 1
 
 
 def _constant(graph: Any, subgraph: Any, values: np.ndarray) -> int:
@@ -70,11 +99,7 @@ def _constant(graph: Any, subgraph: Any, values: np.ndarray) -> int:
     buffer = schema.BufferT()
     buffer.data = np.frombuffer(values.astype("<i4").tobytes(), np.uint8)
     graph.buffers.append(buffer)
-    tensor = schema.TensorT()
-    tensor.shape, tensor.type, tensor.name = [len(values)], schema.TensorType.INT32, b""
-    tensor.buffer = len(graph.buffers) - 1
-    subgraph.tensors.append(tensor)
-    return len(subgraph.tensors) - 1
+    return _tensor(subgraph, [len(values)], schema.TensorType.INT32, len(graph.buffers) - 1)
 
 
 def _operator_code(graph: Any, builtin: int) -> int:

@@ -37,9 +37,8 @@ def load_interpreter(content: bytes, *, num_threads: int = 1, keep_tensors: bool
 
 
 def set_inputs(interpreter: Interpreter, sample: Mapping[str, np.ndarray]) -> None:
-    """Write one sample (input name -> array without the batch axis) into the input tensors."""
-    for detail in interpreter.get_input_details():
-        value = sample[detail["name"]]
+    """Write one sample (arrays without the batch axis, in the file's order) into the input tensors."""
+    for detail, value in zip(interpreter.get_input_details(), sample.values(), strict=True):
         interpreter.set_tensor(detail["index"], np.asarray(value, detail["dtype"])[np.newaxis])
 
 

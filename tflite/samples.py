@@ -14,6 +14,9 @@ import numpy as np
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.model_signature import TensorSpec
 
+_FILE_DTYPES = ("float32", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool")
+"""Types that an input of a file can have."""
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -91,6 +94,8 @@ def _by_name(argument: str, inputs: Any, signature: ModelSignature) -> dict[str,
     if isinstance(inputs, list | tuple) and not (
         len(names) == 1 and inputs and not hasattr(inputs[0], "shape")
     ):
+        if len(names) == 1 and all(np.shape(sample) == signature.inputs[0].shape for sample in inputs):
+            return {names[0]: np.stack([np.asarray(sample) for sample in inputs])}
         if len(inputs) != len(names):
             raise ValueError(
                 f"`{argument}` must hold one array for each of the {len(names)} inputs {names}. "
@@ -113,12 +118,18 @@ def _check_input(argument: str, data: Any, spec: TensorSpec, spread: bool) -> np
     where = f"`{argument}`, input {spec.name!r}"
     try:
         values = np.asarray(data)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{where}: must be an array of numbers. Received: {type(data).__name__}") from error
+    except Exception as error:  # arrays of other libraries raise their own kinds
+        kind = type(data).__name__
+        raise TypeError(f"{where}: must be an array of numbers. Received: {kind}. {error}") from error
+    if spec.dtype not in _FILE_DTYPES:
+        raise TypeError(
+            f"Input {spec.name!r} of the model takes {spec.dtype}, which a file can't take. Convert the part "
+            "of the model behind its text or lookup layers."
+        )
     if values.dtype.kind not in "fiub":
         raise TypeError(
             f"{where}: must be numbers that convert to {spec.dtype}. Received: dtype={values.dtype}, "
-            f"type={type(data).__name__}. Pass an array, not a generator or text."
+            f"type={type(data).__name__}. Pass an array of numbers; objects convert by .astype('float32')."
         )
     if values.ndim == 0:
         raise ValueError(f"{where}: must be an array whose first axis counts samples. Received: {data!r}")

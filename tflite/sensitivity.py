@@ -22,6 +22,8 @@ MOVED_SHARE = 1 / 3
 """Largest share of the candidates that is moved: the rest keeps the speed of static scales."""
 REST = 0.1
 """Share of the candidates' noise that may remain."""
+REFUSED_DB = -150.0
+"""At or below this, the runtime did not run the file at all."""
 GAIN_DB = 1.0
 """An operator is moved only if its own noise falls by so much."""
 WHOLE_PART = 4
@@ -42,7 +44,7 @@ def relieve(graph: Any, plan: regions.Plan, suspicion: dict[int, float], measure
     candidates = sorted(_candidates(graph, plan), key=lambda i: -suspicion.get(_source(graph, i), 0.0))
     noise = {i: _power(measure(regions.Plan(static=frozenset({i})))) for i in candidates[:TRIED]}
     rest = total = sum(noise.values())
-    most = max(1, round(len(candidates) * MOVED_SHARE))
+    most = int(len(candidates) * MOVED_SHARE)
     moved: list[int] = []
     for index in sorted(noise, key=lambda i: (-noise[i], i)):
         if len(moved) >= most or rest <= REST * total:
@@ -52,6 +54,18 @@ def relieve(graph: Any, plan: regions.Plan, suspicion: dict[int, float], measure
             moved.append(index)
             rest -= noise[index]
     return replace(plan, static=plan.static - set(moved), dynamic=plan.dynamic | set(moved))
+
+
+def drop_refused(plan: regions.Plan, measure: Measure) -> regions.Plan:
+    """Return the plan without the operators that the runtime refuses with a static scale.
+
+    A tensor that is almost always zero has a scale outside of what the kernels take.
+    """
+    kept: frozenset[int] = frozenset()
+    for index in sorted(plan.static):
+        if measure(regions.Plan(static=kept | {index})) > REFUSED_DB:
+            kept |= {index}
+    return replace(plan, static=kept)
 
 
 def _power(decibels: float) -> float:

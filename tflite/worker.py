@@ -112,13 +112,11 @@ def _inspect(job: dict[str, Any], emit: Callable[[str, int, int], None]) -> dict
 
 def _export(folder: Path, job: dict[str, Any], saved: Path) -> tuple[list[str], Any, Any]:
     """Load the model that another backend trained, and trace it here."""
-    import keras
-
-    import keras_attention  # noqa: F401  registers the layers
+    from keras_attention.tflite import conversion
     from keras_attention.tflite import model_signature
     from keras_attention.tflite import saved_model
 
-    model = keras.saving.load_model(folder / "model.keras", compile=False)
+    model = conversion.load_model(folder / "model.keras")
     samples = _load(folder, "evaluation", job["inputs"])
     shapes = {name: values.shape[1:] for name, values in (samples or {}).items()}
     signature = model_signature.read_signature(model, None, shapes)
@@ -142,6 +140,7 @@ def _prepared(content: bytes, inputs: list[str], outputs: list[str]) -> bytes:
     graph = graphs.read_graph(content)
     graphs.set_interface(graph, inputs, outputs)
     rewriting.keep_sliced_axes(graph)
+    rewriting.separate_outputs(graph)
     graphs.name_tensors(graph)
     return graphs.write_graph(graph)
 

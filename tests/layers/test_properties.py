@@ -269,3 +269,12 @@ def test_gradients_are_finite_and_zero_when_nothing_is_allowed(rng, make_layer, 
     for gradient in gradients(lambda *x: weighted_sum(layer(*x, **mask), factors), inputs):
         assert np.all(np.isfinite(gradient))
         assert np.any(gradient != 0) == ("value_mask" not in mask)
+
+
+@pytest.mark.parametrize("name", ["query_mask", "value_mask", "key_mask", "attention_mask"])
+@pytest.mark.parametrize("make", [lambda: BahdanauAttention(3), lambda: MultiHeadAttention(2, 3)])
+def test_an_additive_mask_is_refused_by_name(make, name, rng):
+    query = rng.normal(size=(2, 3, 5)).astype("float32")
+    shape = (2, 3, 3) if name == "attention_mask" else (2, 3)
+    with pytest.raises(TypeError, match=f"`{name}` must be boolean.*dtype=float32"):
+        make()(query, query, **{name: np.zeros(shape, "float32")})

@@ -75,7 +75,7 @@ def test_ranges_of_a_real_file(case, float_file):
     true, percentile = (collected.by_kind[kind] for kind in ("minmax", "percentile"))
     hidden, answer = dense_in_numpy(model, values)
     assert hidden.min() == 0.0 < hidden.max()
-    names = ["features", f"0:{tensors[1]}", "answer"]
+    names = [f"0:{index}" for index in tensors]
     assert list(true) == list(percentile) == names
     for name, wanted in zip(names, (values, hidden, answer), strict=True):
         np.testing.assert_allclose(true[name]["min"], [[wanted.min()]], rtol=1e-5, atol=1e-6)
@@ -95,9 +95,9 @@ def test_percentile_leaves_the_outlier_out(case, float_file):
     values[3000, 5] = -300.0
     tensors = hidden_tensors(case, content)[:1]
     collected = calibration.collect_ranges(content, {"features": values}, tensors)
-    true, percentile = (collected.by_kind[kind] for kind in ("minmax", "percentile"))
-    assert (true["features"]["min"].item(), true["features"]["max"].item()) == (-300.0, 500.0)
-    low, high = percentile["features"]["min"].item(), percentile["features"]["max"].item()
+    (true,), (percentile,) = (collected.by_kind[kind].values() for kind in ("minmax", "percentile"))
+    assert (true["min"].item(), true["max"].item()) == (-300.0, 500.0)
+    low, high = percentile["min"].item(), percentile["max"].item()
     ordered = np.sort(values, axis=None)
     assert (low, high) == (ordered[2], ordered[-3])  # ceil(40,607 * 0.00005) = 3
     assert -1.0 <= low < -0.99 and 0.99 < high <= 1.0

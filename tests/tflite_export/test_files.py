@@ -45,7 +45,7 @@ def test_the_part_lies_in_the_same_folder_hidden(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _: seen.extend(contents(tmp_path)))
     files.write_whole(tmp_path / "model.tflite", b"bytes")
     (name,) = seen
-    assert name.startswith(".model.tflite.") and name.endswith(".part")
+    assert name.startswith(".keras_attention.") and name.endswith(".part")
 
 
 def test_mode_of_the_old_file_is_kept(tmp_path):

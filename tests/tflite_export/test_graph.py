@@ -20,7 +20,9 @@ def run(content, arrays):
 
 def test_order_and_names_are_those_of_keras(case, float_file):
     model, _, samples = vars(case("swapped")).values()
-    content = float_file("swapped")
+    graph = graphs.read_graph(float_file("swapped"))
+    graphs.strip_names(graph)
+    content = graphs.write_graph(graph)
     interpreter = Interpreter(model_content=content)
     assert [d["name"] for d in interpreter.get_input_details()] == ["zebra", "apple"]
     assert [d["name"] for d in interpreter.get_output_details()] == ["zeta", "alpha"]
@@ -45,7 +47,7 @@ def test_every_tensor_has_a_name_of_its_own(float_file):
     graph = graphs.read_graph(float_file("transformer"))
     names = [graphs.tensor_name(t) for s in graph.subgraphs for t in s.tensors]
     assert len(names) == len(set(names)) > 20
-    assert {"window", "classes"} <= set(names)
+    assert all(name.split(":")[0] == "0" for name in names)
 
 
 @pytest.mark.parametrize("name", ["transformer", "lstm", "swapped"])

@@ -172,3 +172,16 @@ def test_twice_the_noise_costs_six_db(size, level):
     reference = np.random.default_rng(size).normal(size=size) + 2.0
     once = metrics.sqnr_db(reference, reference + level)
     assert metrics.sqnr_db(reference, reference + 2 * level) == pytest.approx(once - 20 * math.log10(2))
+
+
+def test_one_unit_decides_at_one_half():
+    reference = np.array([[0.1], [0.9], [0.6], [0.4]])
+    assert metrics.agreement(reference, 1.0 - reference, "classification") == 0.0
+    assert metrics.accuracy(np.array([0, 1, 1, 1]), reference) == 0.75
+
+
+def test_integer_labels_agree_only_when_equal():
+    reference = np.arange(1000)
+    assert metrics.agreement(reference, reference + 7, "labels") == 0.0
+    assert metrics.agreement(reference, np.where(reference < 250, reference, -1), "labels") == 0.25
+    assert metrics.label_accuracy(reference[:, None], reference) == 1.0

@@ -43,15 +43,13 @@ def test_the_one_that_makes_nearly_all_noise(graph, plan):
 
 
 def test_a_third_at_most(graph, plan):
-    assert relieve(graph, plan, [1, 9, 2, 8, 3, 7, 4, 6], [0.5] * 8) == [1, 3, 5]
+    assert relieve(graph, plan, [1, 9, 2, 8, 3, 7, 4, 6], [0.5] * 8) == [1, 3]
 
 
 def test_no_gain_no_change(graph, plan):
     static = [1, 9, 2, 8, 3, 7, 4, 6]
     assert relieve(graph, plan, static, static) == []
-    assert relieve(graph, plan, static, [1, 8.9, 2, 1, 3, 1, 4, 1]) == [3, 5, 7], (
-        "the second gains too little"
-    )
+    assert relieve(graph, plan, static, [1, 8.9, 2, 1, 3, 1, 4, 1]) == [3, 5], "the second gains too little"
 
 
 def test_a_convolutional_part_stays_in_one_piece(float_file):
