@@ -283,21 +283,17 @@ def summarize(
     written: list[pathlib.Path],
 ) -> None:
     """Prints what came out."""
-    shown = table.Table("", "Keras", f".tflite {report.precision}", title=model.name, box=box.SIMPLE)
+    shown = table.Table("accuracy", "Keras", f".tflite {report.precision}", title=model.name, box=box.SIMPLE)
     subjects = " and ".join(map(str, accuracy.subjects))
     tested = (
         f"unseen subjects {subjects}" if len(accuracy.subjects) == 2 else "last quarter of each recording"
     )
-    shown.add_row(f"accuracy, {tested}", f"{report.metric['keras']:.3f}", f"{report.metric['tflite']:.3f}")
-    shown.add_row("accuracy, whole recordings", f"{accuracy.recordings:.3f}", "")
-    shown.add_row("agreement with Keras", "", f"{report.agreement:.2%}")
-    shown.add_row("signal to error", "", f"{report.sqnr_db:.1f} dB")
-    shown.add_row("size", f"{model.count_params():,} weights", f"{report.size_bytes / 1024:.0f} KiB")
-    shown.add_row("latency, this computer, one thread", "", f"{report.latency_ms['median']:.3f} ms")
-    shown.add_row("training", f"{seconds:.0f} s", "")
+    shown.add_row(f"windows, {tested}", f"{report.metric['keras']:.3f}", f"{report.metric['tflite']:.3f}")
+    shown.add_row("whole recordings", f"{accuracy.recordings:.3f}", "")
     screen.print(shown)
+    screen.print(f"trained in {seconds:.0f} s; written:")
     for path in written:
-        screen.print(f"  {path}  {path.stat().st_size / 1024:.0f} KiB", highlight=False)
+        screen.print(f"  {path}  {path.stat().st_size / 1000:.1f} kB", highlight=False)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import keras_attention
 from keras_attention.tflite import conversion
 from keras_attention.tflite import files
 from keras_attention.tflite.errors import ConversionError
+from keras_attention.tflite.errors import FidelityError
 from keras_attention.tflite.inspection import inspect as inspect_file
 
 TARGETS = "targets"
@@ -55,7 +58,11 @@ def main() -> None:
 @click.option(
     "--max-unrolled-steps", type=int, default=512, show_default=True, help="Longest recurrence to unroll."
 )
-@click.option("--report", type=click.Path(path_type=Path), help="Write the report as JSON here.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    help="Write the report as JSON here, also when a floor refuses the file.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def convert(
     model: Path,
@@ -71,15 +78,20 @@ def convert(
 
     def work() -> None:
         _check_paths(model, calibration, evaluation, output, report)
-        result = conversion.convert(
-            model,
-            output,
-            precision=precision,
-            calibration=_read_samples("--calibration", calibration),
-            evaluation=_read_samples("--evaluation", evaluation),
-            verbose=0 if quiet else 1,
-            **options,
-        )
+        try:
+            result = conversion.convert(
+                model,
+                output,
+                precision=precision,
+                calibration=_read_samples("--calibration", calibration),
+                evaluation=_read_samples("--evaluation", evaluation),
+                verbose=0 if quiet else 1,
+                **options,
+            )
+        except FidelityError as error:
+            if report is not None:
+                error.report.write(report)
+            raise
         if report is not None:
             result.write_report(report)
 
@@ -128,8 +140,9 @@ def _read_samples(option: str, path: Path | None) -> Any:
                 raise ValueError("it holds a single array, not named ones")
             arrays = {name: data[name] for name in data.files}
     except Exception as error:  # NumPy raises many kinds on damaged files
+        reason = "it holds pickled objects" if "pickle" in str(error) else str(error)
         raise click.ClickException(
-            f"{option} must be an .npz file as numpy.savez writes it. {str(path)!r} can't be read: {error}"
+            f"{option} must be an .npz file as numpy.savez writes it. {str(path)!r} can't be read: {reason}"
         ) from error
     targets = arrays.pop(TARGETS, None)
     if not arrays:
@@ -140,6 +153,7 @@ def _read_samples(option: str, path: Path | None) -> Any:
 
 def _with_clear_errors(work: Callable[[], None]) -> None:
     """Turn the errors that are the user's to solve into one line on standard error and exit code 1."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that temporary folders are removed
     try:
         work()
     except (ConversionError, ValueError, TypeError, OSError) as error:

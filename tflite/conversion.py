@@ -248,7 +248,7 @@ def _loading_cure(error: Exception) -> str:
 
 def _check_arguments(
     precision: str,
-    floors: dict[str, float | None],
+    floors: Mapping[str, Any],
     task: str | None,
     input_shapes: Any,
     max_unrolled_steps: int,
@@ -348,11 +348,11 @@ def _latency(measured: list[dict[str, float]]) -> dict[str, float]:
 def _slower(precision: str, latency: dict[str, float]) -> list[str]:
     """Remark on a file that gains nothing in speed."""
     ratio = latency["min"] / latency["float32_min"]
-    if ratio <= SLOWER:
+    if ratio <= SLOWER or precision not in ("dynamic", "int8"):
         return []
     return [
         f"On this machine the {precision} file takes {ratio:.2f} times as long as the float32 file: its "
-        "products are too small for int8 to pay. Measure on the phone, or keep float16 if size allows."
+        "products are too small for int8 to pay. Try precision='float16', and measure on the phone."
     ]
 
 

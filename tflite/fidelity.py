@@ -219,7 +219,6 @@ def check_floors(
     if faults:
         raise FidelityError(
             f"The {report.precision} file is less exact than allowed, not written: {'; '.join(faults)}. "
-            "Calibrate on more representative samples, or use precision='dynamic' or 'float16'. The error's "
-            "`report` holds every number.",
+            "Calibrate on more representative samples, or use precision='dynamic' or 'float16'.",
             report,
         )

@@ -78,7 +78,7 @@ def read_signature(
 
 
 def _declared(model: Any, tensors: Sequence[Any]) -> ModelSignature:
-    struct = getattr(model, "_inputs_struct", None)
+    struct: Any = getattr(model, "_inputs_struct", None)
     if struct is None and hasattr(model, "_functional"):  # a Sequential model wraps a functional one
         struct = getattr(model._functional, "_inputs_struct", None)
     if struct is None:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from keras_attention.tflite import files
+from keras_attention.tflite import metrics
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Report:
         """Return the report as a table for the terminal."""
         table = Table(title=f"Conversion to {self.precision}", title_justify="left")
         table.add_column("measure")
-        table.add_column("float32 file", justify="right")
+        table.add_column("float32 reference", justify="right")
         table.add_column(f"{self.precision} file", justify="right")
         latency = self.latency_ms
         table.add_row("size", _kilobytes(self.float32_size_bytes), _kilobytes(self.size_bytes))
@@ -91,7 +92,7 @@ class Report:
             f"{latency['float32_min']:.3f} ({latency['float32_median']:.3f}) ms",
             f"{latency['min']:.3f} ({latency['median']:.3f}) ms",
         )
-        table.add_row("SQNR against Keras", f"{self.float32_sqnr_db:.1f} dB", f"{self.sqnr_db:.1f} dB")
+        table.add_row("SQNR against Keras", _decibels(self.float32_sqnr_db), _decibels(self.sqnr_db))
         table.add_row("agreement with Keras", "", f"{self.agreement:.2%} of {self.samples}")
         table.add_row("largest error", "", f"{self.max_abs_error:.3g}")
         if self.metric is not None:
@@ -110,6 +111,10 @@ class Report:
         console.print(self.table())
         for remark in self.remarks:
             console.print(f"note: {remark}", style="yellow", markup=False)
+
+
+def _decibels(ratio: float) -> str:
+    return "equal" if ratio >= metrics.EXACT_DB else f"{ratio:.1f} dB"
 
 
 def _kilobytes(size: int) -> str:

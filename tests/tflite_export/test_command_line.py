@@ -132,7 +132,7 @@ def test_options_and_samples_reach_convert(run, folder, recorded):
 def test_arrays_with_code_are_not_opened(run, folder, recorded):
     np.savez(folder / "bad.npz", features=np.array([{"a": 1}], dtype=object))
     result = run("convert", "m.keras", "-o", "o", "--calibration", folder / "bad.npz")
-    refused(result, "--calibration must be an .npz file", "bad.npz", "allow_pickle")
+    refused(result, "--calibration must be an .npz file", "bad.npz", "it holds pickled objects")
     assert recorded == []
 
 
