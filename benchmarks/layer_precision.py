@@ -27,7 +27,7 @@ import keras_attention
 from benchmarks import tables
 from common import watch_data
 from keras_attention import tflite
-from keras_attention.tflite.conversion import Precision
+from keras_attention.tflite.arguments import Precision
 
 SAMPLES = 512
 WIDTH = 48

@@ -8,11 +8,11 @@ if __name__ != "keras_attention.tflite":
 
 from keras_attention.tflite.conversion import Conversion
 from keras_attention.tflite.conversion import convert
-from keras_attention.tflite.conversion import load_model
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.errors import FidelityError
 from keras_attention.tflite.inspection import Inspection
 from keras_attention.tflite.inspection import inspect
+from keras_attention.tflite.loading import load_model
 from keras_attention.tflite.report import Report
 
 __all__ = [

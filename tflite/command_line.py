@@ -13,6 +13,7 @@ import click
 import numpy as np
 
 import keras_attention
+from keras_attention.tflite import arguments
 from keras_attention.tflite import conversion
 from keras_attention.tflite import files
 from keras_attention.tflite.errors import ConversionError
@@ -36,7 +37,7 @@ def main() -> None:
 )
 @click.option(
     "--precision",
-    type=click.Choice(get_args(conversion.Precision)),
+    type=click.Choice(get_args(arguments.Precision)),
     default="int8",
     show_default=True,
     help="dynamic needs no calibration; int8 does.",
@@ -54,7 +55,7 @@ def main() -> None:
 @click.option("--min-agreement", type=float, help="Refuse a file that answers otherwise more often, 0 to 1.")
 @click.option("--min-sqnr-db", type=float, help="Refuse a file with more noise than this, in dB.")
 @click.option("--max-metric-drop", type=float, help="Refuse a file that loses more accuracy than this.")
-@click.option("--task", type=click.Choice(get_args(conversion.Task)), help="What the outputs are.")
+@click.option("--task", type=click.Choice(get_args(arguments.Task)), help="What the outputs are.")
 @click.option(
     "--max-unrolled-steps", type=int, default=512, show_default=True, help="Longest recurrence to unroll."
 )
@@ -67,7 +68,7 @@ def main() -> None:
 def convert(
     model: Path,
     output: Path,
-    precision: conversion.Precision,
+    precision: arguments.Precision,
     calibration: Path | None,
     evaluation: Path | None,
     report: Path | None,

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import importlib.metadata
-import math
-import numbers
-import os
 import tempfile
-import zipfile
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from typing import Literal
-from typing import get_args
 
 import keras
 import numpy as np
 
+from keras_attention.tflite import arguments
 from keras_attention.tflite import checks
 from keras_attention.tflite import child
 from keras_attention.tflite import fidelity
 from keras_attention.tflite import files
 from keras_attention.tflite import samples as sampling
+from keras_attention.tflite.arguments import Precision
+from keras_attention.tflite.arguments import Task
 from keras_attention.tflite.errors import ConversionError
+from keras_attention.tflite.loading import load_model
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.model_signature import read_signature
 from keras_attention.tflite.progress import StageProgress
 from keras_attention.tflite.report import Report
 from keras_attention.tflite.samples import Samples
 
-Precision = Literal["float32", "float16", "dynamic", "int8"]
-Task = Literal["classification", "regression"]
 MAX_CALIBRATION_SAMPLES = 1024
 """More calibration samples than this add minutes and no information; an even choice is taken."""
 RANDOM_SAMPLES = 16
@@ -129,8 +125,8 @@ def convert(
         "min_sqnr_db": min_sqnr_db,
         "max_metric_drop": max_metric_drop,
     }
-    _check_arguments(precision, floors, task, input_shapes, max_unrolled_steps, calibration)
-    target = _check_path(path, model)
+    arguments.check_arguments(precision, floors, task, input_shapes, max_unrolled_steps, calibration)
+    target = arguments.check_path(path, model)
     model = load_model(model) if isinstance(model, str | Path) else model
     checks.check_model(model)
 
@@ -191,100 +187,6 @@ def convert(
     if verbose:
         report.print()
     return Conversion(content, target, report)
-
-
-def _check_path(path: str | Path | None, model: Any) -> Path | None:
-    """Return the file to write, or None; raise if it can't be written or is the model's own file."""
-    if path is None:
-        return None
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"`path` must be a path or None. Received: {path!r}")
-    target = Path(path)
-    if isinstance(model, str | Path) and target.resolve() == Path(model).resolve():
-        raise ValueError(f"`path` would overwrite `model`. Received: {str(path)!r} for both")
-    files.check_writable(target)
-    return target
-
-
-def load_model(path: str | Path) -> keras.Model:
-    """Load a .keras (or .h5) file in safe mode: code inside the file is never run.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ConversionError: it can't be read; the message says why and what helps.
-    """
-    import keras_attention  # noqa: F401  registers the layers
-
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"`model` must be the path of a .keras file. No such file: {str(path)!r}")
-    if path.suffix == ".keras" and not zipfile.is_zipfile(path):
-        raise ConversionError(
-            f"{str(path)!r} is no complete .keras file (its zip directory is missing): it was cut short or "
-            "is of another format. Save the model again with model.save(...)."
-        )
-    try:
-        model = keras.saving.load_model(path, compile=False, safe_mode=True)
-    except Exception as error:  # Keras raises many kinds here; each becomes one with a cure
-        raise ConversionError(f"{str(path)!r} can't be loaded: {_loading_cure(error)}") from error
-    return model
-
-
-def _loading_cure(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    if "Lambda" in text or "lambda" in text:
-        return (
-            "it holds a Lambda layer, whose code would have to be run to load it. Replace the Lambda by a "
-            "registered layer (keras.saving.register_keras_serializable) or by keras.ops, and save again; "
-            "or load the model yourself if you trust the file, and pass the model instead of the path."
-        )
-    if "custom" in text or "Could not locate" in text or "could not be" in text.lower():
-        return (
-            f"{text}\nIf a layer is your own, register it with keras.saving.register_keras_serializable, "
-            "import its module, and pass the loaded model instead of the path."
-        )
-    return text
-
-
-def _check_arguments(
-    precision: str,
-    floors: Mapping[str, Any],
-    task: str | None,
-    input_shapes: Any,
-    max_unrolled_steps: int,
-    calibration: Any,
-) -> None:
-    if precision not in get_args(Precision):
-        raise ValueError(f"`precision` must be one of {get_args(Precision)}. Received: {precision!r}")
-    if task is not None and task not in get_args(Task):
-        raise ValueError(f"`task` must be one of {get_args(Task)} or None. Received: {task!r}")
-    for name, value in floors.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
-            raise TypeError(f"`{name}` must be a number or None. Received: {value!r}")
-        if value is not None and not math.isfinite(value):
-            raise ValueError(f"`{name}` must be finite. Received: {value!r}")
-    min_agreement = floors["min_agreement"]
-    if min_agreement is not None and not 0.0 <= min_agreement <= 1.0:
-        raise ValueError(f"`min_agreement` must be a share from 0 to 1. Received: {min_agreement!r}")
-    if input_shapes is not None and not (
-        isinstance(input_shapes, Mapping)
-        and all(isinstance(shape, list | tuple) for shape in input_shapes.values())
-    ):
-        raise TypeError(
-            "`input_shapes` must map input names to shapes without the batch axis, as in "
-            f"{{'window': (128, 6)}}. Received: {input_shapes!r}"
-        )
-    if (
-        isinstance(max_unrolled_steps, bool)
-        or not isinstance(max_unrolled_steps, int)
-        or max_unrolled_steps < 0
-    ):
-        raise ValueError(f"`max_unrolled_steps` must be an integer >= 0. Received: {max_unrolled_steps!r}")
-    if precision == "int8" and calibration is None:
-        raise ValueError(
-            "`calibration` is needed for precision='int8': pass 100 to 1,000 real samples as the app will "
-            "see them. Without samples, precision='dynamic' gives int8 weights. Received: calibration=None"
-        )
 
 
 def _evaluation(

@@ -112,11 +112,11 @@ def _inspect(job: dict[str, Any], emit: Callable[[str, int, int], None]) -> dict
 
 def _export(folder: Path, job: dict[str, Any], saved: Path) -> tuple[list[str], Any, Any]:
     """Load the model that another backend trained, and trace it here."""
-    from keras_attention.tflite import conversion
+    from keras_attention.tflite import loading
     from keras_attention.tflite import model_signature
     from keras_attention.tflite import saved_model
 
-    model = conversion.load_model(folder / "model.keras")
+    model = loading.load_model(folder / "model.keras")
     samples = _load(folder, "evaluation", job["inputs"])
     shapes = {name: values.shape[1:] for name, values in (samples or {}).items()}
     signature = model_signature.read_signature(model, None, shapes)

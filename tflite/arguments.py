@@ -1,0 +1,72 @@
+"""The arguments of `convert`: what is allowed, and the checks that take no time."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from typing import Literal
+from typing import get_args
+
+from keras_attention.tflite import files
+
+Precision = Literal["float32", "float16", "dynamic", "int8"]
+Task = Literal["classification", "regression"]
+
+
+def check_arguments(
+    precision: str,
+    floors: Mapping[str, Any],
+    task: str | None,
+    input_shapes: Any,
+    max_unrolled_steps: int,
+    calibration: Any,
+) -> None:
+    """Raise on arguments that are wrong whatever the model is; each is named, with what is allowed."""
+    if precision not in get_args(Precision):
+        raise ValueError(f"`precision` must be one of {get_args(Precision)}. Received: {precision!r}")
+    if task is not None and task not in get_args(Task):
+        raise ValueError(f"`task` must be one of {get_args(Task)} or None. Received: {task!r}")
+    for name, value in floors.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
+            raise TypeError(f"`{name}` must be a number or None. Received: {value!r}")
+        if value is not None and not math.isfinite(value):
+            raise ValueError(f"`{name}` must be finite. Received: {value!r}")
+    min_agreement = floors["min_agreement"]
+    if min_agreement is not None and not 0.0 <= min_agreement <= 1.0:
+        raise ValueError(f"`min_agreement` must be a share from 0 to 1. Received: {min_agreement!r}")
+    if input_shapes is not None and not (
+        isinstance(input_shapes, Mapping)
+        and all(isinstance(shape, list | tuple) for shape in input_shapes.values())
+    ):
+        raise TypeError(
+            "`input_shapes` must map input names to shapes without the batch axis, as in "
+            f"{{'window': (128, 6)}}. Received: {input_shapes!r}"
+        )
+    if (
+        isinstance(max_unrolled_steps, bool)
+        or not isinstance(max_unrolled_steps, int)
+        or max_unrolled_steps < 0
+    ):
+        raise ValueError(f"`max_unrolled_steps` must be an integer >= 0. Received: {max_unrolled_steps!r}")
+    if precision == "int8" and calibration is None:
+        raise ValueError(
+            "`calibration` is needed for precision='int8': pass 100 to 1,000 real samples as the app will "
+            "see them. Without samples, precision='dynamic' gives int8 weights. Received: calibration=None"
+        )
+
+
+def check_path(path: str | Path | None, model: Any) -> Path | None:
+    """Return the file to write, or None; raise if it can't be written or is the model's own file."""
+    if path is None:
+        return None
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"`path` must be a path or None. Received: {path!r}")
+    target = Path(path)
+    if isinstance(model, str | Path) and target.resolve() == Path(model).resolve():
+        raise ValueError(f"`path` would overwrite `model`. Received: {str(path)!r} for both")
+    files.check_writable(target)
+    return target

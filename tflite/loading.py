@@ -1,0 +1,50 @@
+"""Reading a .keras file without running what is in it."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import keras
+
+from keras_attention.tflite.errors import ConversionError
+
+
+def load_model(path: str | Path) -> keras.Model:
+    """Load a .keras (or .h5) file in safe mode: code inside the file is never run.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ConversionError: it can't be read; the message says why and what helps.
+    """
+    import keras_attention  # noqa: F401  registers the layers
+
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"`model` must be the path of a .keras file. No such file: {str(path)!r}")
+    if path.suffix == ".keras" and not zipfile.is_zipfile(path):
+        raise ConversionError(
+            f"{str(path)!r} is no complete .keras file (its zip directory is missing): it was cut short or "
+            "is of another format. Save the model again with model.save(...)."
+        )
+    try:
+        model = keras.saving.load_model(path, compile=False, safe_mode=True)
+    except Exception as error:  # Keras raises many kinds here; each becomes one with a cure
+        raise ConversionError(f"{str(path)!r} can't be loaded: {_loading_cure(error)}") from error
+    return model
+
+
+def _loading_cure(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    if "Lambda" in text or "lambda" in text:
+        return (
+            "it holds a Lambda layer, whose code would have to be run to load it. Replace the Lambda by a "
+            "registered layer (keras.saving.register_keras_serializable) or by keras.ops, and save again; "
+            "or load the model yourself if you trust the file, and pass the model instead of the path."
+        )
+    if "custom" in text or "Could not locate" in text or "could not be" in text.lower():
+        return (
+            f"{text}\nIf a layer is your own, register it with keras.saving.register_keras_serializable, "
+            "import its module, and pass the loaded model instead of the path."
+        )
+    return text
