@@ -1,4 +1,4 @@
-"""The table layer x precision of the README: `python -m benchmarks.layer_precision [--check]`.
+"""The table layer x precision of the README: `python -m benchmarks.layer_precision`.
 
 One small model per layer, seeded and untrained, on real smartwatch windows, half of them for calibration
 and half for the comparison. A cell says: SQNR against Keras, XNNPACK partitions ("1" alone means the whole

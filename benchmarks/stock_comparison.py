@@ -26,7 +26,6 @@ from benchmarks import stock
 from benchmarks import tables
 from common import watch_data
 from keras_attention import tflite
-from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import metrics
 from keras_attention.tflite import runtime
 
@@ -101,7 +100,7 @@ def _rows(
     input_name: str,
     seconds: float,
 ) -> list[list[str]]:
-    made = {name: _named(content) for name, content in files.items() if isinstance(content, bytes)}
+    made = {name: content for name, content in files.items() if isinstance(content, bytes)}
     timed = runtime.measure_latency(list(made.values()), {input_name: windows.inputs[0]}, seconds=seconds)
     latency = dict(zip(made, timed, strict=True))
     base = latency["stock float32"]["min"]
@@ -110,7 +109,7 @@ def _rows(
         if isinstance(content, str):
             rows.append([name, content, *[""] * (len(HEADER) - 2)])
             continue
-        (result,) = runtime.run_samples(made[name], {input_name: windows.inputs})
+        (result,) = runtime.run_samples(content, {input_name: windows.inputs})
         partitions, _ = runtime.partitions_and_operators(content)
         times = latency[name]
         rows.append(
@@ -127,13 +126,6 @@ def _rows(
             ]
         )
     return rows
-
-
-def _named(content: bytes) -> bytes:
-    """Give the input tensor the name that the signature has for it."""
-    graph = graphs.read_graph(content)
-    graphs.name_tensors(graph)
-    return graphs.write_graph(graph)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ FLOAT_FLOOR_DB = 60.0
 """Least SQNR of the float32 file: rounding alone gives more than 100 dB."""
 HALF_PRECISION_FLOOR_DB = 25.0
 """The same where Keras itself computes in half precision."""
+LABEL_FLOOR = 0.99
+"""Least share of equal integers in the float32 file: rounding decides no more than rare ties."""
 BROKEN_DB = 10.0
 """Below this SQNR a third of the signal is noise; no default accepts that."""
 _BATCH = 64
@@ -108,7 +110,17 @@ def check_float_form(
     ratio = worst_sqnr_db(reference, result)
     halved = any(name.startswith("policy ") and name.endswith("float16") for name in changes)
     floor = HALF_PRECISION_FLOOR_DB if halved else FLOAT_FLOOR_DB
-    if ratio < floor:
+    labels = [
+        metrics.agreement(a, b, "labels")
+        for a, b in zip(reference, result, strict=True)
+        if a.dtype.kind != "f"
+    ]
+    if labels and min(labels) < LABEL_FLOOR:
+        raise ConversionError(
+            f"Model {model.name!r} computes something else once converted, before any quantization: only "
+            f"{min(labels):.2%} of an integer output are Keras' numbers."
+        )
+    if len(labels) < len(reference) and ratio < floor:
         raise ConversionError(
             f"Model {model.name!r} computes something else once converted, before any quantization: SQNR "
             f"{ratio:.1f} dB against Keras where at least {floor:.0f} dB are rounding. Is a layer random at "

@@ -76,8 +76,8 @@ def quantize(
     best = max(trials, key=lambda kind: trials[kind])
     chosen = ranges.by_kind[best]
     if trials[best] <= -metrics.EXACT_DB:
-        plan = sensitivity.drop_refused(plan, lambda candidate: trial.sqnr_db(candidate, chosen))
-        trials["without refused operators"] = trials[best] = trial.sqnr_db(plan, chosen)
+        plan = sensitivity.avoid_refused(graph, plan, lambda candidate: trial.sqnr_db(candidate, chosen))
+        trials["without refused scales"] = trials[best] = trial.sqnr_db(plan, chosen)
     if trials[best] < sensitivity.GOOD_DB:
         relieved = sensitivity.relieve(
             graph, plan, ranges.spread, lambda candidate: trial.sqnr_db(candidate, chosen)

@@ -1,7 +1,7 @@
 """Which static int8 operators make most of the noise, and their relief: a scale found at run time.
 
 A static scale must fit every sample; a weak signal then uses few of the 256 steps. Finding the scale
-anew for each sample costs a few per cent of latency per operator and saves its weights' int8 form.
+anew for each sample costs a few per cent of latency per operator and keeps its weights in int8.
 A handful of operators usually makes most of the noise, so only these are changed.
 """
 
@@ -56,16 +56,19 @@ def relieve(graph: Any, plan: regions.Plan, suspicion: dict[int, float], measure
     return replace(plan, static=plan.static - set(moved), dynamic=plan.dynamic | set(moved))
 
 
-def drop_refused(plan: regions.Plan, measure: Measure) -> regions.Plan:
-    """Return the plan without the operators that the runtime refuses with a static scale.
+def avoid_refused(graph: Any, plan: regions.Plan, measure: Measure) -> regions.Plan:
+    """Return the plan without static scales where the runtime refuses them.
 
-    A tensor that is almost always zero has a scale outside of what the kernels take.
+    A tensor that is almost always zero has a scale outside of what the kernels take. Products and
+    convolutions keep their int8 weights and find the scale at run time; other operators stay float.
     """
     kept: frozenset[int] = frozenset()
     for index in sorted(plan.static):
         if measure(regions.Plan(static=kept | {index})) > REFUSED_DB:
             kept |= {index}
-    return replace(plan, static=kept)
+    operators = graph.subgraphs[0].operators
+    moved = {i for i in plan.static - kept if graphs.operator_name(graph, operators[i]) in regions.DYNAMIC}
+    return replace(plan, static=kept, dynamic=plan.dynamic | moved)
 
 
 def _power(decibels: float) -> float:

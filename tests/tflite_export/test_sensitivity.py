@@ -58,3 +58,14 @@ def test_a_convolutional_part_stays_in_one_piece(float_file):
     numbers = dict.fromkeys(plan.static, 1.0)
     relieved = sensitivity.relieve(graph, plan, {}, measure(numbers, dict.fromkeys(plan.static, 0.01)))
     assert relieved == plan
+
+
+def test_refused_scales_are_found_at_run_time_and_int8_weights_stay(graph, plan):
+    bad = sorted(plan.static)[::3]
+
+    def measure(candidate):
+        return -200.0 if candidate.static & set(bad) else 40.0
+
+    avoided = sensitivity.avoid_refused(graph, plan, measure)
+    assert avoided.static == plan.static - set(bad)
+    assert avoided.dynamic == set(bad), "all of them are products with weights"
