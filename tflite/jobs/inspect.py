@@ -1,0 +1,35 @@
+"""Child job "inspect": what a file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import runtime
+
+
+def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]) -> dict[str, Any]:
+    """Read the file that the job names and load it once."""
+    del folder
+
+    emit("inspect", 0, 0)
+    content = Path(job["file"]).read_bytes()
+    try:
+        return {**describe(content), "signatures": graphs.signature_names(graphs.read_graph(content))}
+    except Exception as error:  # flatbuffer classes raise whatever the wrong bytes lead to
+        raise ValueError(f"The file is damaged, or needs another runtime: {error}") from error
+
+
+def describe(content: bytes) -> dict[str, Any]:
+    """Return what `Inspection` and `Report` say of a file."""
+    graph = graphs.read_graph(content)
+    partitions, operators = runtime.partitions_and_operators(content)
+    return {
+        **graphs.describe_interface(graph),
+        "operators": operators,
+        "tensor_dtypes": graphs.count_tensor_types(graph),
+        "delegate_partitions": partitions,
+        "fully_delegated": runtime.is_fully_delegated(content),
+    }
