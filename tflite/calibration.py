@@ -1,8 +1,8 @@
-"""Activation ranges over the calibration samples, as the quantizer wants them.
+"""Activation ranges over the calibration samples.
 
-Two kinds of range come out of one pass: the true minimum and maximum, and the 99.99 percentile,
-which leaves rare outliers outside. Both are exact: the tails are kept, not a histogram.
-A moving average, the quantizer's own default, clips at random and is not offered.
+One pass gives the true extremes and several percentiles, which leave rare outliers outside. All are
+exact: the tails are kept, not a histogram. A moving average, the quantizer's own default, clips at
+random and is not offered.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ import numpy as np
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import runtime
 
-OUTLIER_SHARE = 1e-4
-"""Share of a tensor's values that may lie outside a percentile range, both ends together."""
+SHARES = {"minmax": 0.0, "percentile": 1e-4, "percentile 99.9": 1e-3, "percentile 99": 1e-2}
+"""Kind of range -> share of a tensor's values that may lie outside it, both ends together."""
+LEAST_SQUARES = "least squares"
+"""The kind whose ranges make clipping and rounding to 8 bits together as small as they can be."""
+_CUTS = (0.0, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+"""Shares of values outside that are tried for the least squares, each end on its own."""
 
-Ranges = dict[str, dict[str, np.ndarray]]
-"""Tensor name -> {"min", "max"}, the quantizer's form."""
+Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -30,50 +33,92 @@ class Collected:
     """What one pass over the calibration samples gave.
 
     Attributes:
-        by_kind: "minmax" and "percentile" -> ranges.
+        by_kind: kind of range -> tensor index -> range.
         spread: tensor index -> squared width of its percentile range over its mean square: high where
             most values are small against the range, so that a static scale fits badly.
     """
 
-    by_kind: dict[str, Ranges]
+    by_kind: dict[str, dict[int, Range]]
     spread: dict[int, float]
 
 
-class _Tails:
-    """The largest and smallest values of one tensor over all samples."""
+class _Tail:
+    """The smallest values of one tensor over all samples."""
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._values = np.empty(0, np.float32)
+        self._waiting: list[np.ndarray] = []
+        self._count = 0
+        self._cut = np.inf
+
+    def add(self, values: np.ndarray) -> None:
+        chosen = values[values < self._cut] if np.isfinite(self._cut) else values
+        if not chosen.size:
+            return
+        self._waiting.append(chosen.copy())
+        self._count += chosen.size
+        if self._count > 2 * self._keep:
+            self._settle()
+
+    def _settle(self) -> None:
+        values = np.concatenate([self._values, *self._waiting])
+        if values.size > self._keep:
+            values = np.partition(values, self._keep - 1)[: self._keep]
+            self._cut = float(values.max())
+        self._values, self._waiting, self._count = values, [], 0
+
+    def sorted(self) -> np.ndarray:
+        """Return the values, smallest first."""
+        self._settle()
+        return np.sort(self._values)
+
+
+class _Watched:
+    """Both tails and the energy of one tensor."""
 
     def __init__(self, total_size: int) -> None:
-        self._keep = max(1, math.ceil(total_size * OUTLIER_SHARE / 2))
-        self._low = np.empty(0, np.float32)
-        self._high = np.empty(0, np.float32)
+        keep = max(1, math.ceil(total_size * max(_CUTS) / 2))
+        self._low, self._high = _Tail(keep), _Tail(keep)
         self._squares = 0.0
         self._size = total_size
 
     def add(self, values: np.ndarray) -> None:
         flat = values.ravel()
-        wide = flat.astype(np.float64)
-        self._squares += float(np.dot(wide, wide))
-        self._low = _smallest(np.concatenate([self._low, _smallest(flat, self._keep)]), self._keep)
-        self._high = -_smallest(np.concatenate([-self._high, _smallest(-flat, self._keep)]), self._keep)
+        self._squares += float(np.dot(flat, flat))
+        self._low.add(flat)
+        self._high.add(-flat)
 
-    def extremes(self) -> tuple[float, float]:
-        return float(self._low.min()), float(self._high.max())
+    def ranges(self) -> dict[str, Range]:
+        low, high = self._low.sorted(), -self._high.sorted()
+        places = {kind: max(0, math.ceil(self._size * share / 2) - 1) for kind, share in SHARES.items()}
+        found = {
+            kind: (float(low[min(place, low.size - 1)]), float(high[min(place, high.size - 1)]))
+            for kind, place in places.items()
+        }
+        return {**found, LEAST_SQUARES: self._least_squares(low, high)}
 
-    def percentile(self) -> tuple[float, float]:
-        return float(self._low.max()), float(self._high.min())
+    def _least_squares(self, low: np.ndarray, high: np.ndarray) -> Range:
+        """Weigh the squares of what is clipped against those of the rounding to 255 steps."""
+        ends = []
+        for tail in (-low, high):  # largest first
+            costs = []
+            for cut in _CUTS:
+                bound = max(float(tail[min(max(0, math.ceil(self._size * cut) - 1), tail.size - 1)]), 0.0)
+                costs.append(
+                    (bound, float(np.sum(np.square(np.maximum(tail.astype(np.float64) - bound, 0)))))
+                )
+            ends.append(costs)
+        best = min(
+            (below[1] + above[1] + self._size * ((below[0] + above[0]) / 255) ** 2 / 12, -below[0], above[0])
+            for below in ends[0]
+            for above in ends[1]
+        )
+        return best[1], best[2]
 
-    def spread(self) -> float:
-        low, high = self.percentile()
+    def spread(self, bounds: Range) -> float:
         mean_square = self._squares / self._size
-        return (high - low) ** 2 / mean_square if mean_square > 0.0 else 0.0
-
-
-def _smallest(values: np.ndarray, count: int) -> np.ndarray:
-    if values.size <= count:
-        return values
-    if count == 1:
-        return np.atleast_1d(values.min())
-    return np.asarray(np.partition(values, count - 1)[:count])
+        return (bounds[1] - bounds[0]) ** 2 / mean_square if mean_square > 0.0 else 0.0
 
 
 def collect_ranges(
@@ -85,18 +130,18 @@ def collect_ranges(
     """Run the float model on each sample and return the ranges that its tensors take.
 
     Args:
-        content: bytes of the float .tflite file, each tensor with a name of its own.
+        content: bytes of the float .tflite file.
         samples: input name -> array of samples, the first axis counts them.
         tensors: indices of the tensors of subgraph 0 to watch.
         progress: called with (done, total).
 
     Raises:
-        ValueError: a watched tensor takes an infinite or NaN value; its name is given.
+        ValueError: a watched tensor takes an infinite or NaN value.
     """
     interpreter = runtime.load_interpreter(content, keep_tensors=True)
     subgraph = graphs.read_graph(content).subgraphs[0]
     count = len(next(iter(samples.values())))
-    watched = {index: _watch(subgraph.tensors[index], count) for index in tensors}
+    watched = {index: _Watched(count * _size(subgraph.tensors[index])) for index in tensors}
     for number in range(count):
         runtime.set_inputs(interpreter, {name: values[number] for name, values in samples.items()})
         try:
@@ -106,32 +151,22 @@ def collect_ranges(
                 f"Calibration sample {number} can't be run; integer inputs out of an Embedding's range are a "
                 f"usual cause. {error}"
             ) from error
-        for index, tails in watched.items():
+        for index, tensor in watched.items():
             values = interpreter.get_tensor(index)
             if not np.isfinite(values).all():
                 raise ValueError(
                     f"Calibration sample {number} drives a tensor of the float model to an infinite or "
                     f"NaN value (tensor {index}, shape {tuple(values.shape)}). Check that sample's scale."
                 )
-            tails.add(values)
+            tensor.add(values)
         if progress is not None:
             progress(number + 1, count)
-    names = {index: graphs.tensor_name(subgraph.tensors[index]) for index in watched}
-    ranks = {index: len(subgraph.tensors[index].shape or []) for index in watched}
+    found = {index: tensor.ranges() for index, tensor in watched.items()}
     return Collected(
-        {
-            "minmax": {names[i]: _as_range(tails.extremes(), ranks[i]) for i, tails in watched.items()},
-            "percentile": {names[i]: _as_range(tails.percentile(), ranks[i]) for i, tails in watched.items()},
-        },
-        {i: tails.spread() for i, tails in watched.items()},
+        {kind: {i: ranges[kind] for i, ranges in found.items()} for kind in (*SHARES, LEAST_SQUARES)},
+        {index: tensor.spread(found[index]["percentile"]) for index, tensor in watched.items()},
     )
 
 
-def _watch(tensor: Any, count: int) -> _Tails:
-    return _Tails(count * int(np.prod(tensor.shape if tensor.shape is not None else [1])))
-
-
-def _as_range(bounds: tuple[float, float], rank: int) -> dict[str, np.ndarray]:
-    low, high = bounds
-    shape = (1,) * rank
-    return {"min": np.full(shape, low, np.float32), "max": np.full(shape, high, np.float32)}
+def _size(tensor: Any) -> int:
+    return int(np.prod(tensor.shape if tensor.shape is not None else [1]))

@@ -116,6 +116,78 @@ def strip_names(graph: Any) -> None:
             tensors[entry.tensorIndex].name = entry.name
 
 
+def operator_code(graph: Any, builtin: int, version: int = 1) -> int:
+    """Return the index of an operator code, adding it where the file lacks it."""
+    for index, code in enumerate(graph.operatorCodes):
+        if max(code.builtinCode, code.deprecatedBuiltinCode) == builtin and code.version == version:
+            return index
+    code = schema.OperatorCodeT()
+    code.builtinCode, code.deprecatedBuiltinCode, code.version = builtin, min(builtin, 127), version
+    graph.operatorCodes.append(code)
+    return len(graph.operatorCodes) - 1
+
+
+def remove_dead(graph: Any) -> None:
+    """Drop the operators of subgraph 0 whose results nothing reads."""
+    subgraph = graph.subgraphs[0]
+    read = set(indices(subgraph.outputs))
+    kept = []
+    for operator in reversed(subgraph.operators):
+        if read & set(indices(operator.outputs)) or not indices(operator.outputs):
+            kept.append(operator)
+            read |= set(indices(operator.inputs))
+    subgraph.operators = kept[::-1]
+
+
+def remove_unused(graph: Any) -> dict[int, int]:
+    """Drop tensors, buffers and operator codes that nothing refers to.
+
+    Returns:
+        Old tensor index of subgraph 0 -> its new one.
+    """
+    moved: dict[int, int] = {}
+    for number, subgraph in enumerate(graph.subgraphs):
+        lists = [subgraph.inputs, subgraph.outputs]
+        for operator in subgraph.operators:
+            lists += [operator.inputs, operator.outputs, operator.intermediates]
+        entries = [
+            entry
+            for signature in graph.signatureDefs or []
+            if signature.subgraphIndex == number
+            for entry in (*signature.inputs, *signature.outputs)
+        ]
+        used = {index for values in lists for index in indices(values)} | {e.tensorIndex for e in entries}
+        place = {old: new for new, old in enumerate(sorted(used))}
+        moved = moved or place
+        subgraph.tensors = [subgraph.tensors[old] for old in sorted(used)]
+        subgraph.inputs = _moved(subgraph.inputs, place)
+        subgraph.outputs = _moved(subgraph.outputs, place)
+        for operator in subgraph.operators:
+            operator.inputs = _moved(operator.inputs, place)
+            operator.outputs = _moved(operator.outputs, place)
+            operator.intermediates = _moved(operator.intermediates, place)
+        for entry in entries:
+            entry.tensorIndex = place[entry.tensorIndex]
+    holders = [tensor for subgraph in graph.subgraphs for tensor in subgraph.tensors]
+    holders += list(graph.metadata or [])
+    buffers = sorted({0} | {holder.buffer for holder in holders})
+    place = {old: new for new, old in enumerate(buffers)}
+    graph.buffers = [graph.buffers[old] for old in buffers]
+    for holder in holders:
+        holder.buffer = place[holder.buffer]
+    operators = [operator for subgraph in graph.subgraphs for operator in subgraph.operators]
+    codes = sorted({operator.opcodeIndex for operator in operators})
+    place = {old: new for new, old in enumerate(codes)}
+    graph.operatorCodes = [graph.operatorCodes[old] for old in codes]
+    for operator in operators:
+        operator.opcodeIndex = place[operator.opcodeIndex]
+    return moved
+
+
+def _moved(values: Any, place: dict[int, int]) -> list[int] | None:
+    return None if values is None else [place[int(v)] if v >= 0 else int(v) for v in values]
+
+
 def count_tensor_types(graph: Any) -> dict[str, int]:
     """Return type -> number of tensors over all subgraphs, most frequent first."""
     counts = collections.Counter(tensor_type(t) for subgraph in graph.subgraphs for t in subgraph.tensors)

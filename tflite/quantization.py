@@ -15,14 +15,15 @@ import numpy as np
 
 from keras_attention.tflite import calibration
 from keras_attention.tflite import graph as graphs
-from keras_attention.tflite import metrics
 from keras_attention.tflite import regions
 from keras_attention.tflite import runtime
 from keras_attention.tflite import sensitivity
+from keras_attention.tflite.calibration import Range
+from keras_attention.tflite.trial import REFUSED_DB
+from keras_attention.tflite.trial import Trial
 
-TRIAL_SAMPLES = 64
-"""Calibration samples on which plans and ranges are compared."""
-_FINAL_ACTIVATIONS = frozenset({"LOGISTIC", "SOFTMAX"})
+KINDS = ("minmax", "percentile")
+"""The kinds of range that are tried; more clipping never paid where only products are int8."""
 
 
 @dataclass(frozen=True)
@@ -71,61 +72,23 @@ def quantize(
         raise ValueError(f"precision={precision!r} needs calibration samples.")
     watched = _tensors_to_watch(graph, plan)
     ranges = calibration.collect_ranges(content, samples, watched, progress)
-    trial = _Trial(content, samples)
-    trials = {kind: trial.sqnr_db(plan, chosen) for kind, chosen in ranges.by_kind.items()}
+    trial = Trial(content, samples)
+
+    def measure(candidate: regions.Plan, kind: str) -> float:
+        return trial.sqnr_db(lambda short: _apply(short, graph, candidate, ranges.by_kind[kind]))
+
+    trials = {kind: measure(plan, kind) for kind in KINDS}
     best = max(trials, key=lambda kind: trials[kind])
-    chosen = ranges.by_kind[best]
-    if trials[best] <= -metrics.EXACT_DB:
-        plan = sensitivity.avoid_refused(graph, plan, lambda candidate: trial.sqnr_db(candidate, chosen))
-        trials["without refused scales"] = trials[best] = trial.sqnr_db(plan, chosen)
+    if trials[best] <= REFUSED_DB:
+        plan = sensitivity.avoid_refused(graph, plan, lambda candidate: measure(candidate, best))
+        trials["without refused scales"] = trials[best] = measure(plan, best)
     if trials[best] < sensitivity.GOOD_DB:
-        relieved = sensitivity.relieve(
-            graph, plan, ranges.spread, lambda candidate: trial.sqnr_db(candidate, chosen)
-        )
-        trials["relieved"] = trial.sqnr_db(relieved, chosen)
+        relieved = sensitivity.relieve(graph, plan, ranges.spread, lambda candidate: measure(candidate, best))
+        trials["relieved"] = measure(relieved, best)
         if trials["relieved"] > trials[best]:
             plan = relieved
+    chosen = ranges.by_kind[best]
     return Quantized(_apply(content, graph, plan, chosen), best, trials, len(plan.static), len(plan.dynamic))
-
-
-class _Trial:
-    """The float graph without its last activation, on some calibration samples.
-
-    Softmax hides noise where the model is sure, which it is on data like its training data; the
-    numbers before it tell plans apart.
-    """
-
-    def __init__(self, content: bytes, samples: Mapping[str, np.ndarray]) -> None:
-        count = len(next(iter(samples.values())))
-        chosen = np.unique(np.linspace(0, count - 1, min(count, TRIAL_SAMPLES)).astype(int))
-        self._samples = {name: values[chosen] for name, values in samples.items()}
-        self._graph = graphs.read_graph(content)
-        _drop_final_activations(self._graph)
-        self._content = graphs.write_graph(self._graph)
-        self._wanted = runtime.run_samples(self._content, self._samples)
-
-    def sqnr_db(self, plan: regions.Plan, ranges: calibration.Ranges) -> float:
-        """Return the SQNR of the graph under a plan, the worst output counting."""
-        quantized = _apply(self._content, self._graph, plan, ranges)
-        try:
-            results = runtime.run_samples(quantized, self._samples)
-        except (RuntimeError, ValueError):  # the runtime refuses a scale; such a plan is out of the question
-            return -metrics.EXACT_DB
-        return min(metrics.sqnr_db(a, b) for a, b in zip(self._wanted, results, strict=True))
-
-
-def _drop_final_activations(graph: Any) -> None:
-    """Let the outputs be what the last softmax or sigmoid reads."""
-    subgraph = graph.subgraphs[0]
-    before = {
-        operator.outputs[0]: operator.inputs[0]
-        for operator in subgraph.operators
-        if graphs.operator_name(graph, operator) in _FINAL_ACTIVATIONS
-    }
-    subgraph.outputs = [before.get(tensor, tensor) for tensor in subgraph.outputs]
-    for signature in graph.signatureDefs:
-        for entry in signature.outputs:
-            entry.tensorIndex = before.get(entry.tensorIndex, entry.tensorIndex)
 
 
 def _tensors_to_watch(graph: Any, plan: regions.Plan) -> list[int]:
@@ -141,7 +104,7 @@ def _tensors_to_watch(graph: Any, plan: regions.Plan) -> list[int]:
     return list(found)
 
 
-def _apply(content: bytes, graph: Any, plan: regions.Plan, ranges: calibration.Ranges | None) -> bytes:
+def _apply(content: bytes, graph: Any, plan: regions.Plan, ranges: Mapping[int, Range] | None) -> bytes:
     """Rewrite the graph as the plan says."""
     from litert_quantizer import qtyping
     from litert_quantizer import quantizer as litert
@@ -150,8 +113,6 @@ def _apply(content: bytes, graph: Any, plan: regions.Plan, ranges: calibration.R
     tensors = graph.subgraphs[0].tensors
     if not plan.static and not plan.dynamic:
         return content
-    if not plan.static:
-        ranges = None
     logging.getLogger("absl").setLevel(logging.ERROR)
     engine = litert.Quantizer(content)
     for chosen, is_static in ((plan.static, True), (plan.dynamic, False)):
@@ -168,5 +129,16 @@ def _apply(content: bytes, graph: Any, plan: regions.Plan, ranges: calibration.R
                 engine.add_static_config(pattern, operation, activation_num_bits=8, weight_num_bits=8)
             else:
                 engine.add_dynamic_config(pattern, operation, num_bits=8)
-    result = engine.quantize(ranges, enable_progress_bar=False, enable_progress_report=False)
+    named = None if ranges is None or not plan.static else _named(tensors, ranges)
+    result = engine.quantize(named, enable_progress_bar=False, enable_progress_report=False)
     return bytes(result.quantized_model)
+
+
+def _named(tensors: Any, ranges: Mapping[int, Range]) -> dict[str, dict[str, np.ndarray]]:
+    """Return the ranges in the quantizer's form: by tensor name, in arrays of the tensor's rank."""
+    named = {}
+    for index, (low, high) in ranges.items():
+        shape = (1,) * len(tensors[index].shape if tensors[index].shape is not None else [])
+        bounds = {"min": np.full(shape, low, np.float32), "max": np.full(shape, high, np.float32)}
+        named[graphs.tensor_name(tensors[index])] = bounds
+    return named

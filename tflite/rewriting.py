@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
+from keras_attention.tflite import editing
 from keras_attention.tflite import graph as graphs
+
+_VALID = schema.Padding.VALID
 
 
 def separate_outputs(graph: Any) -> None:
@@ -23,8 +26,8 @@ def separate_outputs(graph: Any) -> None:
     for position, tensor in enumerate(subgraph.outputs):
         if tensor in taken:
             source = subgraph.tensors[tensor]
-            copy = _tensor(subgraph, list(source.shape), source.type)
-            subgraph.operators.append(_reshape(graph, subgraph, tensor, copy))
+            copy = editing.add_tensor(subgraph, list(source.shape), source.type)
+            subgraph.operators.append(editing.new_reshape(graph, subgraph, tensor, copy))
             subgraph.outputs[position] = copy
             signature.outputs[position].tensorIndex = copy
         taken.add(tensor)
@@ -41,6 +44,43 @@ def keep_sliced_axes(graph: Any) -> None:
             if reshape is not None:
                 operators.append(reshape)
     subgraph.operators = operators
+
+
+def pool_maxima(graph: Any) -> None:
+    """Turn maxima over neighbouring axes into MAX_POOL_2D, which the delegate has in int8 too.
+
+    The tensor is viewed as (1, before, reduced, after), so that one window covers what is reduced.
+    """
+    subgraph = graph.subgraphs[0]
+    operators = []
+    for operator in subgraph.operators:
+        operators += _pooled(graph, subgraph, operator) or [operator]
+    subgraph.operators = operators
+
+
+def _pooled(graph: Any, subgraph: Any, operator: Any) -> list[Any] | None:
+    """Return the operators that stand for a REDUCE_MAX, or None where it stays."""
+    if graphs.operator_name(graph, operator) != "REDUCE_MAX":
+        return None
+    source, axes = (subgraph.tensors[index] for index in operator.inputs)
+    shape = [int(size) for size in source.shape]
+    if not graphs.is_constant(graph, axes) or graphs.tensor_type(source) != "float32" or min(shape) < 1:
+        return None
+    reduced = sorted({int(axis) % len(shape) for axis in graphs.constant_value(graph, axes).ravel()})
+    if not reduced or reduced != list(range(reduced[0], reduced[-1] + 1)):
+        return None
+    before, after = int(np.prod(shape[: reduced[0]])), int(np.prod(shape[reduced[-1] + 1 :]))
+    size = int(np.prod([shape[axis] for axis in reduced]))
+    if size < 2:
+        return None
+    viewed = editing.add_tensor(subgraph, [1, before, size, after], source.type)
+    highest = editing.add_tensor(subgraph, [1, before, 1, after], source.type)
+    window = {"filterWidth": size, "filterHeight": 1, "strideW": size, "strideH": 1, "padding": _VALID}
+    return [
+        editing.new_reshape(graph, subgraph, int(operator.inputs[0]), viewed),
+        editing.new_operator(graph, "MAX_POOL_2D", [viewed], [highest], **window),
+        editing.new_reshape(graph, subgraph, highest, int(operator.outputs[0])),
+    ]
 
 
 def _split_slice(graph: Any, subgraph: Any, operator: Any) -> Any:
@@ -66,47 +106,11 @@ def _split_slice(graph: Any, subgraph: Any, operator: Any) -> Any:
     options.shrinkAxisMask = 0
     options.beginMask &= ~bits
     options.endMask &= ~bits
-    operator.inputs = [operator.inputs[0], *(_constant(graph, subgraph, v) for v in (begin, end, strides))]
+    operator.inputs = [
+        operator.inputs[0],
+        *(editing.add_constant(graph, subgraph, v) for v in (begin, end, strides)),
+    ]
 
     (target,) = operator.outputs
-    operator.outputs = [_tensor(subgraph, kept, result.type)]
-    return _reshape(graph, subgraph, operator.outputs[0], target)
-
-
-def _reshape(graph: Any, subgraph: Any, source: int, target: int) -> Any:
-    """Return a RESHAPE from one tensor to the shape of another."""
-    shape = list(subgraph.tensors[target].shape)
-    operator = schema.OperatorT()
-    operator.opcodeIndex = _operator_code(graph, schema.BuiltinOperator.RESHAPE)
-    operator.inputs = [source, _constant(graph, subgraph, np.array(shape, np.int32))]
-    operator.outputs = [target]
-    operator.builtinOptionsType = schema.BuiltinOptions.ReshapeOptions
-    operator.builtinOptions = schema.ReshapeOptionsT()
-    operator.builtinOptions.newShape = shape
-    return operator
-
-
-def _tensor(subgraph: Any, shape: list[int], kind: int, buffer: int = 0) -> int:
-    """Add a tensor and return its index."""
-    tensor = schema.TensorT()
-    tensor.shape, tensor.type, tensor.buffer, tensor.name = shape, kind, buffer, b""
-    subgraph.tensors.append(tensor)
-    return len(subgraph.tensors) - 1
-
-
-def _constant(graph: Any, subgraph: Any, values: np.ndarray) -> int:
-    """Store an int32 vector and return the index of its tensor."""
-    buffer = schema.BufferT()
-    buffer.data = np.frombuffer(values.astype("<i4").tobytes(), np.uint8)
-    graph.buffers.append(buffer)
-    return _tensor(subgraph, [len(values)], schema.TensorType.INT32, len(graph.buffers) - 1)
-
-
-def _operator_code(graph: Any, builtin: int) -> int:
-    for index, code in enumerate(graph.operatorCodes):
-        if max(code.builtinCode, code.deprecatedBuiltinCode) == builtin:
-            return index
-    code = schema.OperatorCodeT()
-    code.builtinCode, code.deprecatedBuiltinCode, code.version = builtin, builtin, 1
-    graph.operatorCodes.append(code)
-    return len(graph.operatorCodes) - 1
+    operator.outputs = [editing.add_tensor(subgraph, kept, result.type)]
+    return editing.new_reshape(graph, subgraph, operator.outputs[0], target)

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from ai_edge_litert.compiled_model import CompiledModel
@@ -37,15 +38,36 @@ def load_interpreter(content: bytes, *, num_threads: int = 1, keep_tensors: bool
 
 
 def set_inputs(interpreter: Interpreter, sample: Mapping[str, np.ndarray]) -> None:
-    """Write one sample (arrays without the batch axis, in the file's order) into the input tensors."""
+    """Write one sample (arrays without the batch axis, in the file's order) into the input tensors.
+
+    Real values for an input that is an integer with a scale are quantized.
+    """
     for detail, value in zip(interpreter.get_input_details(), sample.values(), strict=True):
-        interpreter.set_tensor(detail["index"], np.asarray(value, detail["dtype"])[np.newaxis])
+        interpreter.set_tensor(detail["index"], quantize(detail, np.asarray(value))[np.newaxis])
+
+
+def quantize(detail: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
+    """Return values in the type of an input, by its scale where there is one and they are real."""
+    scale, zero_point = detail["quantization"]
+    kind = np.dtype(detail["dtype"])
+    if kind.kind == "f" or scale == 0.0 or values.dtype.kind != "f":
+        return np.asarray(values, kind)
+    bounds = np.iinfo(kind)
+    return np.clip(np.round(values / scale) + zero_point, bounds.min, bounds.max).astype(kind)
+
+
+def dequantize(detail: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
+    """Return the real values of an output that is an integer with a scale; others as they are."""
+    scale, zero_point = detail["quantization"]
+    if values.dtype.kind == "f" or scale == 0.0:
+        return values
+    return ((values.astype(np.float32) - zero_point) * np.float32(scale)).astype(np.float32)
 
 
 def run_samples(
     content: bytes, samples: Mapping[str, np.ndarray], progress: Progress | None = None
 ) -> list[np.ndarray]:
-    """Run each sample alone and return one array per output, stacked over the samples."""
+    """Run each sample alone and return one array per output, stacked over the samples, in real values."""
     interpreter = load_interpreter(content)
     count = len(next(iter(samples.values())))
     outputs: list[list[np.ndarray]] = [[] for _ in interpreter.get_output_details()]
@@ -53,7 +75,7 @@ def run_samples(
         set_inputs(interpreter, {name: values[number] for name, values in samples.items()})
         interpreter.invoke()
         for collected, detail in zip(outputs, interpreter.get_output_details(), strict=True):
-            collected.append(interpreter.get_tensor(detail["index"])[0])
+            collected.append(dequantize(detail, interpreter.get_tensor(detail["index"])[0]))
         if progress is not None:
             progress(number + 1, count)
     return [np.stack(collected) for collected in outputs]

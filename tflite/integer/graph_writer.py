@@ -1,0 +1,231 @@
+"""Writes the integer graph: types, scales and constants, and conversions at its borders."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from keras_attention.tflite import graph as graphs
+from keras_attention.tflite.integer import kernels
+from keras_attention.tflite.integer import scales as scaling
+from keras_attention.tflite.integer.scales import Range
+from keras_attention.tflite.integer.scales import Scale
+
+_TYPES = {
+    8: schema.TensorType.INT8,
+    16: schema.TensorType.INT16,
+    32: schema.TensorType.INT32,
+    64: schema.TensorType.INT64,
+}
+_BIAS_STEPS = 2.0**30
+"""Most steps that a 32 bit bias may have, so that the sums have room."""
+
+
+def write_integer(
+    content: bytes, integer: frozenset[int], ranges: Mapping[int, Range], bits: int, *, integer_io: bool
+) -> bytes:
+    """Return the file with some operators in integers.
+
+    Args:
+        content: bytes of the float file.
+        integer: indices of the operators of subgraph 0 that become integer; each is in `KERNELS`.
+        ranges: tensor index -> range of its values, for all float activations that they read or write.
+        bits: 8, or 16 for activations beside 8 bit weights.
+        integer_io: whether float inputs and outputs of the file become integers too.
+    """
+    graph = graphs.read_graph(content)
+    writer = _Writer(graph, integer, ranges, bits)
+    writer.write(integer_io)
+    graphs.remove_unused(graph)
+    return graphs.write_graph(graph)
+
+
+class _Writer:
+    """The graph while it is rewritten, and the conversions that were made so far."""
+
+    def __init__(self, graph: Any, integer: frozenset[int], ranges: Mapping[int, Range], bits: int) -> None:
+        self._graph = graph
+        self._subgraph = graph.subgraphs[0]
+        self._integer = integer
+        self._bits = bits
+        self._scales, self._asked = scaling.assign(graph, integer, ranges, bits)
+        self._reads = {
+            index: scaling.data_inputs(graph, self._subgraph.operators[index]) for index in integer
+        }
+        self._operators: list[Any] = []
+        self._integers: dict[int, int] = {}
+        self._floats: dict[int, int] = {}
+        self._converted: dict[tuple[int, float, int], int] = {}
+        self._constants: dict[tuple[Any, ...], int] = {}
+
+    def write(self, integer_io: bool) -> None:
+        """Rewrite subgraph 0 in place."""
+        subgraph = self._subgraph
+        if integer_io:
+            for tensor in graphs.indices(subgraph.inputs):
+                if tensor in self._scales:
+                    self._make_integer(tensor, self._scales[tensor])
+        for index, operator in enumerate(list(subgraph.operators)):
+            if index in self._integer:
+                self._write_integer(index, operator)
+            else:
+                operator.inputs = [t if t < 0 else self._as_float(int(t)) for t in operator.inputs]
+                self._operators.append(operator)
+        if not integer_io:
+            self._give_float_outputs()
+        subgraph.operators = self._operators
+
+    def _give_float_outputs(self) -> None:
+        entries = [entry for signature in self._graph.signatureDefs or [] for entry in signature.outputs]
+        for position, tensor in enumerate(graphs.indices(self._subgraph.outputs)):
+            self._subgraph.outputs[position] = self._as_float(tensor)
+            for entry in entries:
+                if entry.tensorIndex == tensor:
+                    entry.tensorIndex = self._subgraph.outputs[position]
+
+    def _write_integer(self, index: int, operator: Any) -> None:
+        name = graphs.operator_name(self._graph, operator)
+        kernel = kernels.KERNELS[name]
+        if name in kernels.WEIGHTS:
+            self._write_weighted(operator, name)
+        else:
+            inputs = [int(t) for t in operator.inputs]
+            for position, tensor in self._reads[index]:
+                inputs[position] = self._as_integer(tensor, self._asked.get((index, position)))
+            operator.inputs = inputs
+        for tensor in graphs.indices(operator.outputs):
+            if tensor in self._scales:
+                self._make_integer(tensor, self._scales[tensor])
+        if self._bits == 16 and hasattr(operator.builtinOptions, "potScaleInt16"):
+            operator.builtinOptions.potScaleInt16 = False
+        if kernel.rule == kernels.CAST:
+            self._write_cast(operator)
+        else:
+            self._set_version(operator, kernel)
+        self._operators.append(operator)
+
+    def _write_cast(self, operator: Any) -> None:
+        source, target = (self._subgraph.tensors[t] for t in (operator.inputs[0], operator.outputs[0]))
+        if not scaling.is_byte(source):
+            if operator.builtinOptions is not None:
+                operator.builtinOptions.outDataType = target.type
+            return
+        source.quantization = schema.QuantizationParametersT()
+        source.quantization.scale, source.quantization.zeroPoint = [1.0], [0]
+        operator.opcodeIndex = graphs.operator_code(self._graph, schema.BuiltinOperator.QUANTIZE, 1)
+        operator.builtinOptionsType, operator.builtinOptions = schema.BuiltinOptions.NONE, None
+
+    def _write_weighted(self, operator: Any, name: str) -> None:
+        data, weights, bias, axis = kernels.WEIGHTS[name]
+        inputs = [int(t) for t in operator.inputs]
+        data_scale = self._scales[inputs[data]]
+        has_bias = len(inputs) > bias and inputs[bias] >= 0
+        key = (inputs[weights], inputs[bias] if has_bias else -1, float(data_scale.scale[0]), axis)
+        if ("weights", *key) not in self._constants:
+            self._store_weights(key, inputs[weights], inputs[bias] if has_bias else None, data_scale, axis)
+        inputs[data] = self._as_integer(inputs[data], None)
+        inputs[weights] = self._constants[("weights", *key)]
+        if has_bias:
+            inputs[bias] = self._constants[("bias", *key)]
+        operator.inputs = inputs
+
+    def _store_weights(
+        self, key: tuple[Any, ...], weights: int, bias: int | None, data: Scale, axis: int
+    ) -> None:
+        values = graphs.constant_value(self._graph, self._subgraph.tensors[weights])
+        scale = scaling.of_weights(values, axis)
+        if bias is None:
+            self._constants[("weights", *key)] = self._store(values, scale)
+            return
+        added = graphs.constant_value(self._graph, self._subgraph.tensors[bias])
+        if data.bits == 8:  # a channel of tiny weights beside a large bias: coarser steps, so that it fits
+            least = np.abs(added.astype(np.float64)) / (data.scale * _BIAS_STEPS)
+            scale = dataclasses.replace(scale, scale=np.maximum(scale.scale, least))
+        self._constants[("weights", *key)] = self._store(values, scale)
+        self._constants[("bias", *key)] = self._store(added, scaling.of_bias(data, scale))
+
+    def _as_integer(self, tensor: int, asked: Scale | None) -> int:
+        """Return the tensor's integer form, with the scale that is asked for or its own."""
+        if graphs.is_constant(self._graph, self._subgraph.tensors[tensor]):
+            return self._constant(tensor, asked)
+        own = self._scales[tensor]
+        if tensor not in self._integers:
+            self._integers[tensor] = self._convert(tensor, own, "QUANTIZE", 1 if self._bits == 8 else 2)
+        if asked is None or asked == own or _equal(asked, own):
+            return self._integers[tensor]
+        key = (tensor, float(asked.scale[0]), asked.zero_point)
+        if key not in self._converted:
+            self._converted[key] = self._convert(self._integers[tensor], asked, "QUANTIZE", 2)
+        return self._converted[key]
+
+    def _as_float(self, tensor: int) -> int:
+        if tensor not in self._floats and self._integers.get(tensor) != tensor:
+            return tensor
+        if tensor not in self._floats:
+            self._floats[tensor] = self._convert(tensor, None, "DEQUANTIZE", 2 if self._bits == 8 else 3)
+        return self._floats[tensor]
+
+    def _make_integer(self, tensor: int, scale: Scale) -> None:
+        _describe(self._subgraph.tensors[tensor], scale)
+        self._integers[tensor] = tensor
+
+    def _convert(self, source: int, scale: Scale | None, name: str, version: int) -> int:
+        """Append a conversion of a tensor and return its result."""
+        target = schema.TensorT()
+        target.shape = self._subgraph.tensors[source].shape
+        target.name, target.buffer, target.type = b"", 0, schema.TensorType.FLOAT32
+        if scale is not None:
+            _describe(target, scale)
+        self._subgraph.tensors.append(target)
+        operator = schema.OperatorT()
+        operator.opcodeIndex = graphs.operator_code(
+            self._graph, getattr(schema.BuiltinOperator, name), version
+        )
+        operator.inputs, operator.outputs = [source], [len(self._subgraph.tensors) - 1]
+        self._operators.append(operator)
+        return len(self._subgraph.tensors) - 1
+
+    def _constant(self, tensor: int, asked: Scale | None) -> int:
+        values = graphs.constant_value(self._graph, self._subgraph.tensors[tensor])
+        if asked is None:
+            bounds = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+            asked = scaling.from_range(bounds, self._bits)
+        key = ("constant", tensor, float(asked.scale[0]), asked.zero_point)
+        if key not in self._constants:
+            self._constants[key] = self._store(values, asked)
+        return self._constants[key]
+
+    def _store(self, values: np.ndarray, scale: Scale) -> int:
+        buffer = schema.BufferT()
+        stored = scale.quantize(values)
+        buffer.data = np.frombuffer(stored.astype(stored.dtype.newbyteorder("<")).tobytes(), np.uint8)
+        self._graph.buffers.append(buffer)
+        tensor = schema.TensorT()
+        tensor.shape, tensor.name, tensor.buffer = list(values.shape), b"", len(self._graph.buffers) - 1
+        _describe(tensor, scale)
+        self._subgraph.tensors.append(tensor)
+        return len(self._subgraph.tensors) - 1
+
+    def _set_version(self, operator: Any, kernel: kernels.Kernel) -> None:
+        code = self._graph.operatorCodes[operator.opcodeIndex]
+        version = max(code.version, kernel.version(self._bits) or 1)
+        builtin = max(code.builtinCode, code.deprecatedBuiltinCode)
+        operator.opcodeIndex = graphs.operator_code(self._graph, builtin, version)
+
+
+def _equal(left: Scale, right: Scale) -> bool:
+    return left.zero_point == right.zero_point and bool(np.all(left.scale == right.scale))
+
+
+def _describe(tensor: Any, scale: Scale) -> None:
+    """Give a tensor the type and the scales."""
+    tensor.type = _TYPES[scale.bits]
+    quantization = schema.QuantizationParametersT()
+    quantization.scale = [float(step) for step in scale.scale]
+    quantization.zeroPoint = [scale.zero_point] * len(scale.scale)
+    quantization.quantizedDimension = scale.axis if len(scale.scale) > 1 else 0
+    tensor.quantization = quantization

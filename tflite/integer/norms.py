@@ -1,0 +1,217 @@
+"""LayerNormalization, GroupNormalization and RMSNormalization in a form that survives integers.
+
+Keras' graph is x * g + (beta - mean * g) with g = gamma / sqrt(variance + epsilon). Three things lose
+an integer's few steps: the difference of two large products, squares of deviations (their range is
+the square of what it was), and a variance whose range spans orders of magnitude over the tokens of a
+sample. Here the mean is taken off first, and, where the variances are that uneven, the result is
+normalized a second time: after the first time all tokens are of about the same size, and the second
+factor, close to 1, corrects what the coarse first one got wrong. In real numbers the second factor is
+exactly 1: mean((d r)^2) + epsilon r^2 = 1 with r = 1 / sqrt(mean(d^2) + epsilon).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from keras_attention.tflite import graph as graphs
+from keras_attention.tflite.integer.forms import Chain
+from keras_attention.tflite.integer.scales import Range
+
+UNEVEN = 8.0
+"""Ratio of the largest to the smallest variance from which the second normalization pays."""
+ROOM = 2.0
+"""Factor by which the second pass's ranges exceed the real ones, for the errors that it corrects."""
+
+
+@dataclass(frozen=True)
+class Norm:
+    """One normalization found in a graph.
+
+    Attributes:
+        x: tensor that is normalized.
+        mean: tensor of its mean, None for RMSNormalization.
+        axes: tensor of the reduced axes.
+        variance: tensor of the variance, or of the mean square.
+        epsilon: number under the root.
+        gamma: constant factor, None where there is none.
+        beta: constant addend, None where there is none.
+        result: tensor of the result.
+    """
+
+    x: int
+    mean: int | None
+    axes: int
+    variance: int
+    epsilon: float
+    gamma: int | None
+    beta: int | None
+    result: int
+
+
+def find(graph: Any) -> list[Norm]:
+    """Return the normalizations of subgraph 0."""
+    producer = {t: op for op in graph.subgraphs[0].operators for t in graphs.indices(op.outputs)}
+    finder = _Finder(graph, producer)
+    found = [finder.norm(operator) for operator in graph.subgraphs[0].operators]
+    return [norm for norm in found if norm is not None]
+
+
+def rewrite(graph: Any, norms: list[Norm], ranges: Mapping[int, Range] | None) -> dict[int, float]:
+    """Put the better form in place of each normalization.
+
+    Args:
+        graph: the float graph, changed in place; operators that are read no more are dropped.
+        norms: what `find` returned.
+        ranges: tensor index -> range, to tell where a second pass pays; None for no second pass.
+
+    Returns:
+        Tensor index -> factor by which its range must exceed the real one.
+    """
+    room: dict[int, float] = {}
+    subgraph = graph.subgraphs[0]
+    by_result = {norm.result: norm for norm in norms}
+    operators = []
+    for operator in subgraph.operators:
+        norm = by_result.get(int(operator.outputs[0]))
+        if norm is None:
+            operators.append(operator)
+            continue
+        low, high = (0.0, 0.0) if ranges is None else ranges[norm.variance]
+        operators += _form(graph, norm, high > UNEVEN * max(low, norm.epsilon), room)
+    subgraph.operators = operators
+    graphs.remove_dead(graph)
+    return room
+
+
+def _form(graph: Any, norm: Norm, twice: bool, room: dict[int, float]) -> list[Any]:
+    """Return the operators of the better form, which writes to the norm's own result."""
+    wide, narrow = Chain(graph, norm.x), Chain(graph, norm.variance)
+    narrow.operators = wide.operators
+    centred = norm.x if norm.mean is None else wide.add("SUB", norm.x, norm.mean)
+    variance = narrow.add("MEAN", wide.add("MUL", centred, centred), norm.axes, keepDims=True)
+    root = narrow.add("RSQRT", narrow.add("ADD", variance, norm.epsilon))
+    last = norm.gamma is None and norm.beta is None
+    result = wide.add("MUL", centred, root, target=norm.result if last and not twice else None)
+    if twice:
+        squares = wide.add("MUL", result, result)
+        mean = narrow.add("MEAN", squares, norm.axes, keepDims=True)
+        rest = narrow.add("MUL", narrow.add("MUL", root, root), norm.epsilon)
+        total = narrow.add("ADD", mean, rest)
+        correction = narrow.add("RSQRT", total)
+        room.update(dict.fromkeys((result, squares, mean, total, correction), ROOM))
+        result = wide.add("MUL", result, correction, target=norm.result if last else None)
+    if norm.gamma is not None:
+        result = wide.add("MUL", result, norm.gamma, target=norm.result if norm.beta is None else None)
+    if norm.beta is not None:
+        wide.add("ADD", result, norm.beta, target=norm.result)
+    return wide.operators
+
+
+class _Finder:
+    """Recognizes the end of a normalization by what it is made of."""
+
+    def __init__(self, graph: Any, producer: Mapping[int, Any]) -> None:
+        self._graph = graph
+        self._tensors = graph.subgraphs[0].tensors
+        self._producer = producer
+
+    def norm(self, operator: Any) -> Norm | None:
+        """Return the normalization that ends with this operator, if one does."""
+        result = int(operator.outputs[0])
+        if self._name(operator) == "MUL":
+            return self._root_mean_square(operator, result)
+        if self._name(operator) != "ADD" or operator.builtinOptions.fusedActivationFunction:
+            return None
+        for product, shift in self._either(operator):
+            scaled = self._made_by(product, "MUL")
+            if scaled is None:
+                continue
+            for x, factor in self._either(scaled):
+                core = self._core(factor)
+                if core is None or core[1] is None or core[0] != x:
+                    continue
+                _, mean, axes, variance, epsilon, gamma = core
+                fits, beta = self._shift(shift, mean, factor)
+                if fits:
+                    return Norm(x, mean, axes, variance, epsilon, gamma, beta, result)
+        return None
+
+    def _root_mean_square(self, operator: Any, result: int) -> Norm | None:
+        for x, factor in self._either(operator):
+            core = self._core(factor)
+            if core is not None and core[1] is None and core[0] == x:
+                _, _, axes, variance, epsilon, gamma = core
+                return Norm(x, None, axes, variance, epsilon, gamma, None, result)
+        return None
+
+    def _core(self, factor: int) -> tuple[int, int | None, int, int, float, int | None] | None:
+        """Return (x, mean, axes, variance, epsilon, gamma) of gamma / sqrt(variance + epsilon)."""
+        gamma = None
+        root = self._made_by(factor, "RSQRT")
+        if root is None:
+            product = self._made_by(factor, "MUL")
+            for inner, constant in self._either(product):
+                if self._is_constant(constant) and self._made_by(inner, "RSQRT") is not None:
+                    root, gamma = self._made_by(inner, "RSQRT"), constant
+        total = None if root is None else self._made_by(int(root.inputs[0]), "ADD")
+        for variance, epsilon in self._either(total):
+            mean = self._made_by(variance, "MEAN")
+            if mean is None or not self._is_constant(epsilon) or not mean.builtinOptions.keepDims:
+                continue
+            value = graphs.constant_value(self._graph, self._tensors[epsilon])
+            squares = self._producer.get(int(mean.inputs[0]))
+            if value.size != 1 or squares is None:
+                continue
+            source, centre = int(squares.inputs[0]), None
+            if self._name(squares) == "SQUARED_DIFFERENCE":
+                centre = int(squares.inputs[1])
+                if self._made_by(centre, "MEAN") is None:
+                    continue
+            elif self._name(squares) != "SQUARE" and not (
+                self._name(squares) == "MUL" and squares.inputs[0] == squares.inputs[1]
+            ):
+                continue
+            return source, centre, int(mean.inputs[1]), variance, float(value.ravel()[0]), gamma
+        return None
+
+    def _shift(self, tensor: int, mean: int, factor: int) -> tuple[bool, int | None]:
+        """Tell whether the tensor is beta - mean * factor, and return beta."""
+        if self._is_product(tensor, self._negative(mean), factor):
+            return True, None
+        total = self._made_by(tensor, "ADD")
+        for product, beta in self._either(total):
+            if self._is_constant(beta) and self._is_product(product, self._negative(mean), factor):
+                return True, beta
+        difference = self._made_by(tensor, "SUB")
+        if difference is not None and self._is_constant(int(difference.inputs[0])):
+            beta, product = (int(index) for index in difference.inputs)
+            if self._is_product(product, [mean], factor):
+                return True, beta
+        return False, None
+
+    def _negative(self, mean: int) -> list[int]:
+        """Return the tensors that hold the mean with its sign changed."""
+        return [t for t, op in self._producer.items() if self._name(op) == "NEG" and op.inputs[0] == mean]
+
+    def _is_product(self, tensor: int, left: list[int], right: int) -> bool:
+        product = self._made_by(tensor, "MUL")
+        return any(a in left and b == right for a, b in self._either(product))
+
+    def _made_by(self, tensor: int, name: str) -> Any:
+        operator = self._producer.get(tensor)
+        return operator if operator is not None and self._name(operator) == name else None
+
+    def _either(self, operator: Any) -> list[tuple[int, int]]:
+        """Return both orders of an operator's two inputs; none for no operator."""
+        if operator is None or len(operator.inputs) != 2:
+            return []
+        first, second = (int(index) for index in operator.inputs)
+        return [(first, second), (second, first)]
+
+    def _is_constant(self, tensor: int) -> bool:
+        return graphs.is_constant(self._graph, self._tensors[tensor])
+
+    def _name(self, operator: Any) -> str:
+        return graphs.operator_name(self._graph, operator)

@@ -1,0 +1,247 @@
+"""Chooses how a graph becomes integer: which operators, which ranges, by trial on calibration samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keras_attention.tflite import calibration
+from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import rewriting
+from keras_attention.tflite import runtime
+from keras_attention.tflite.errors import ConversionError
+from keras_attention.tflite.integer import affine
+from keras_attention.tflite.integer import forms
+from keras_attention.tflite.integer import graph_writer
+from keras_attention.tflite.integer import kernels
+from keras_attention.tflite.integer import masks
+from keras_attention.tflite.integer import norms
+from keras_attention.tflite.integer import scales as scaling
+from keras_attention.tflite.integer.scales import Range
+from keras_attention.tflite.trial import Trial
+
+HEADROOM = 1.5
+"""Factor by which int16 ranges exceed what calibration saw: four bits of the sixteen are to spare."""
+SOME = 64
+"""Calibration samples from which the form of masks and norms is decided."""
+GOOD_DB = 30.0
+"""An int8 graph that is as exact as this before its last activation needs no search."""
+CLIPPING_DB = 1.0
+"""What a range that clips more values must gain."""
+TRIED = 12
+"""Tensors whose ranges are tried one by one, the most suspicious first."""
+GAIN_DB = 0.2
+"""A range is changed only if the whole graph gains so much."""
+
+
+@dataclass(frozen=True)
+class Integer:
+    """A graph in integers and how it was chosen.
+
+    Attributes:
+        content: bytes of the file.
+        ranges: the kind of range that was taken.
+        trials: what was tried -> SQNR in dB against the float file on calibration samples.
+        integer: number of integer operators.
+        left: "OPERATOR (layer)" for each operator that stayed float.
+        changes: what was changed in the graph, in words.
+    """
+
+    content: bytes
+    ranges: str
+    trials: dict[str, float]
+    integer: int
+    left: tuple[str, ...]
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A float file in the form that becomes integer.
+
+    Attributes:
+        content: its bytes.
+        room: tensor index -> factor by which its range must exceed the real one.
+        changes: what was changed, in words.
+    """
+
+    content: bytes
+    room: Mapping[int, float]
+    changes: tuple[str, ...]
+
+
+def prepare(content: bytes, samples: Mapping[str, np.ndarray], bits: int, *, whole: bool) -> Prepared:
+    """Rewrite a float file's masks, norms and operators without kernel; its answers stay the same."""
+    graph = graphs.read_graph(content)
+    changes = []
+    if whole:
+        changes += [f"input {tensor} takes its ids as integers" for tensor in forms.take_integer_ids(graph)]
+    rewriting.pool_maxima(graph)
+    found = norms.find(graph)
+    watched = float_activations(graph)
+    some = {name: values[:: max(1, len(values) // SOME)] for name, values in samples.items()}
+    ranges = calibration.collect_ranges(graphs.write_graph(graph), some, watched).by_kind["minmax"]
+    bounded = masks.bound(graph, ranges, bits)
+    if bounded:
+        changes.append(f"{bounded} mask constants bounded, which changes no softmax")
+    room = norms.rewrite(graph, found, ranges if bits == 8 else None)
+    if found:
+        changes.append(f"{len(found)} norms take the mean off first")
+    gathered = affine.gather(graph)
+    if gathered:
+        changes.append(f"{gathered} chains of factors and addends gathered")
+    forms.rewrite(graph, bits)
+    place = graphs.remove_unused(graph)
+    return Prepared(
+        graphs.write_graph(graph), {place[t]: factor for t, factor in room.items()}, tuple(changes)
+    )
+
+
+def to_integers(
+    content: bytes,
+    samples: Mapping[str, np.ndarray],
+    bits: int,
+    *,
+    whole: bool,
+    progress: runtime.Progress | None = None,
+) -> Integer:
+    """Return the integer form of a float file.
+
+    Args:
+        content: bytes of the float file.
+        samples: calibration samples by input name.
+        bits: 8, or 16 for activations beside 8 bit weights.
+        whole: whether everything must become integer, inputs and outputs too.
+        progress: called with (done, total) during calibration.
+
+    Raises:
+        ConversionError: with `whole`, if an operator has no integer form; it is named.
+    """
+    prepared = prepare(content, samples, bits, whole=whole)
+    content = prepared.content
+    graph = graphs.read_graph(content)
+    collected = calibration.collect_ranges(content, samples, float_activations(graph), progress)
+    chosen = integer_operators(graph, collected.by_kind["minmax"], bits)
+    left = [
+        i
+        for i, op in enumerate(graph.subgraphs[0].operators)
+        if i not in chosen and touches_floats(graph, op)
+    ]
+    names = tuple(graphs.operator_name(graph, graph.subgraphs[0].operators[i]) for i in left)
+    if whole and left:
+        raise ConversionError(
+            f"{', '.join(sorted(set(names)))} would stay in float: the runtime has no int8 kernel. Use "
+            "precision='int8', which leaves such operators in float, or replace the layer."
+        )
+    trial = Trial(content, samples)
+
+    def measure(ranges: Mapping[int, Range]) -> float:
+        return trial.sqnr_db(
+            lambda shortened: graph_writer.write_integer(shortened, chosen, ranges, bits, integer_io=False)
+        )
+
+    room = prepared.room
+    if bits == 16:
+        kind, ranges = "minmax", _widened(collected.by_kind["minmax"], {}, HEADROOM)
+        trials = {kind: measure(ranges)}
+    else:
+        kinds = {name: _widened(ranges, room) for name, ranges in collected.by_kind.items()}
+        trials = {name: measure(ranges) for name, ranges in kinds.items()}
+        kind = _widest_good(trials)
+        ranges = kinds[kind]
+        if trials[kind] < GOOD_DB:
+            ranges = _refine(kinds, collected.spread, ranges, trials[kind], measure)
+            trials["refined"] = measure(ranges)
+    written = graph_writer.write_integer(content, chosen, ranges, bits, integer_io=whole)
+    return Integer(written, kind, trials, len(chosen), names, prepared.changes)
+
+
+def _widest_good(trials: Mapping[str, float]) -> str:
+    """Return the best kind of range, or a wider one that is about as good: other data reach further."""
+    best = max(trials.values())
+    return next(kind for kind, reached in trials.items() if reached >= best - CLIPPING_DB)
+
+
+def _widened(
+    ranges: Mapping[int, Range], room: Mapping[int, float], headroom: float = 1.0
+) -> dict[int, Range]:
+    factors = {tensor: room.get(tensor, headroom) for tensor in ranges}
+    return {tensor: (low * factors[tensor], high * factors[tensor]) for tensor, (low, high) in ranges.items()}
+
+
+def _refine(
+    kinds: Mapping[str, Mapping[int, Range]],
+    spread: Mapping[int, float],
+    ranges: dict[int, Range],
+    best: float,
+    measure: Callable[[Mapping[int, Range]], float],
+) -> dict[int, Range]:
+    """Try the other kinds of range on the tensors whose values are most uneven, one by one."""
+    for tensor in sorted(ranges, key=lambda index: -spread.get(index, 0.0))[:TRIED]:
+        for bounds in {kind[tensor] for kind in kinds.values()} - {ranges[tensor]}:
+            candidate = {**ranges, tensor: bounds}
+            reached = measure(candidate)
+            if reached > best + GAIN_DB:
+                ranges, best = candidate, reached
+    return ranges
+
+
+def integer_operators(graph: Any, ranges: Mapping[int, Range], bits: int) -> frozenset[int]:
+    """Return the indices of the operators that have a kernel in integers."""
+    return frozenset(
+        index
+        for index, operator in enumerate(graph.subgraphs[0].operators)
+        if touches_floats(graph, operator) and has_kernel(graph, operator, ranges, bits)
+    )
+
+
+def touches_floats(graph: Any, operator: Any) -> bool:
+    """Tell whether the operator reads or writes float values."""
+    tensors = graph.subgraphs[0].tensors
+    both = (*graphs.indices(operator.inputs), *graphs.indices(operator.outputs))
+    return any(scaling.is_float(tensors[tensor]) for tensor in both)
+
+
+def has_kernel(graph: Any, operator: Any, ranges: Mapping[int, Range], bits: int) -> bool:
+    """Tell whether the runtime has this very operator in integers."""
+    tensors = graph.subgraphs[0].tensors
+    name = graphs.operator_name(graph, operator)
+    kernel = kernels.KERNELS.get(name)
+    if kernel is None or kernel.version(bits) is None:
+        return False
+    if name in kernels.WEIGHTS:
+        _, weights, bias, _ = kernels.WEIGHTS[name]
+        positions = [p for p in (weights, bias) if p < len(operator.inputs) and operator.inputs[p] >= 0]
+        return all(graphs.is_constant(graph, tensors[operator.inputs[position]]) for position in positions)
+    if kernel.rule == kernels.CAST:
+        return _has_cast(graph, operator, ranges, bits)
+    return True
+
+
+def _has_cast(graph: Any, operator: Any, ranges: Mapping[int, Range], bits: int) -> bool:
+    tensors = graph.subgraphs[0].tensors
+    source, target = tensors[operator.inputs[0]], tensors[operator.outputs[0]]
+    if not scaling.is_float(target) or graphs.tensor_type(source) in ("bool", "float16"):
+        return False
+    if scaling.is_byte(source):
+        return bits == 8
+    low, high = ranges[operator.outputs[0]]
+    return -(2 ** (bits - 1)) <= low and high < 2 ** (bits - 1)
+
+
+def float_activations(graph: Any) -> list[int]:
+    """Return the float tensors of subgraph 0 that are no constants and that some operator touches."""
+    subgraph = graph.subgraphs[0]
+    found: dict[int, None] = dict.fromkeys(graphs.indices(subgraph.inputs))
+    for operator in subgraph.operators:
+        found.update(dict.fromkeys((*graphs.indices(operator.inputs), *graphs.indices(operator.outputs))))
+    return [
+        tensor
+        for tensor in found
+        if scaling.is_float(subgraph.tensors[tensor])
+        and not graphs.is_constant(graph, subgraph.tensors[tensor])
+    ]
