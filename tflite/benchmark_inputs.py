@@ -82,7 +82,7 @@ def _fit(spec: Mapping[str, Any], value: Any, file: str) -> np.ndarray:
     converted = values.astype(kind)
     if kind.kind != "f" and not np.array_equal(converted, values):
         raise TypeError(
-            f"{where}: must hold values that {kind} can represent. Received: dtype={values.dtype} with values "
-            f"from {values.min():g} to {values.max():g}"
+            f"{where}: must hold values that {kind} can represent. Received: dtype={values.dtype} with "
+            f"values from {values.min():g} to {values.max():g}"
         )
     return converted

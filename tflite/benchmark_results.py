@@ -121,11 +121,12 @@ class Benchmark:
         for column in ("min", "median", "p95", "against the first", "load", "memory", "size"):
             table.add_column(column, justify="right")
         table.add_column("accelerator")
+        names = labels([file.path for file in self.files])
         for number, file in enumerate(self.files):
             ratio = f"{file.ratio:.2f} x ({file.ratio_low:.2f} to {file.ratio_high:.2f})" if number else ""
             pieces = "" if file.partitions == 1 else f", {file.partitions} partitions"
             table.add_row(
-                *(_name(file.path), f"{file.min_ms:.3f}", f"{file.median_ms:.3f}", f"{file.p95_ms:.3f}"),
+                *(names[file.path], f"{file.min_ms:.3f}", f"{file.median_ms:.3f}", f"{file.p95_ms:.3f}"),
                 *(ratio, f"{file.load_ms:.1f} ms", _megabytes(file.memory_bytes)),
                 *(f"{file.size_bytes / 1000:,.1f} kB", file.accelerator + pieces),
             )
@@ -137,7 +138,8 @@ class Benchmark:
         for operator in file.operators:
             kinds[operator.name, operator.engine].append(operator)
         slowest = sorted(kinds.items(), key=lambda item: -sum(one.share for one in item[1]))
-        table = Table(title=f"Operators of {_name(file.path)}", title_justify="left")
+        name_of_file = labels([one.path for one in self.files])[file.path]
+        table = Table(title=f"Operators of {name_of_file}", title_justify="left")
         table.add_column("operator")
         table.add_column("engine")
         for column in ("count", "ms", "share"):
@@ -152,11 +154,11 @@ class Benchmark:
         """Print the tables, the verdicts and the remarks."""
         console = console or Console()
         console.print(self.table())
-        for file in self.files:
-            if file.operators:
-                console.print(self.operator_table(file))
+        for file in {file.path: file for file in self.files if file.operators}.values():
+            console.print(self.operator_table(file))
+        names = labels([file.path for file in self.files])
         for file in self.files[1:]:
-            console.print(f"{_name(file.path)} is {file.verdict}", markup=False)
+            console.print(f"{names[file.path]} is {file.verdict}", markup=False)
         for remark in self.remarks:
             console.print(f"note: {remark}", style="yellow", markup=False)
 
@@ -187,18 +189,18 @@ def paired_ratio(times: np.ndarray, reference: np.ndarray) -> tuple[float, float
 
 
 def verdict(ratio: float, low: float, high: float, first: str) -> str:
-    """Return how a file compares with the first one, in words."""
-    name = _name(first)
+    """Return how a file compares with the one called `first`, in words."""
     if low <= 1.0 <= high or abs(ratio - 1.0) < _SAME:
-        return f"as fast as {name}, as far as this run can tell ({ratio:.2f} x its time)"
+        return f"as fast as {first}, as far as this run can tell ({ratio:.2f} x its time)"
     if ratio > 1.0:
-        return f"SLOWER than {name}: it takes {ratio:.2f} x its time"
-    return f"faster than {name}: it takes {ratio:.2f} x its time"
+        return f"SLOWER than {first}: it takes {ratio:.2f} x its time"
+    return f"faster than {first}: it takes {ratio:.2f} x its time"
 
 
 def noise_remarks(files: tuple[FileTimes, ...]) -> list[str]:
     """Return a remark on the files whose times scatter so much that the machine was busy."""
-    noisy = [_name(file.path) for file in files if file.p95_ms > _NOISY * file.min_ms]
+    names = labels([file.path for file in files])
+    noisy = list(dict.fromkeys(names[file.path] for file in files if file.p95_ms > _NOISY * file.min_ms))
     if not noisy:
         return []
     return [
@@ -207,8 +209,10 @@ def noise_remarks(files: tuple[FileTimes, ...]) -> list[str]:
     ]
 
 
-def _name(path: str) -> str:
-    return Path(path).name
+def labels(paths: list[str]) -> dict[str, str]:
+    """Return path -> what to call it: its last part, or all of it where two files share that."""
+    counts = collections.Counter(Path(path).name for path in set(paths))
+    return {path: Path(path).name if counts[Path(path).name] == 1 else path for path in paths}
 
 
 def _megabytes(size: int | None) -> str:

@@ -83,7 +83,8 @@ def benchmark(
         operators, remarks = _profile(list(found), fed, num_threads, progress) if profile else ({}, [])
     results = []
     for path, taken in zip(measured, times, strict=True):
-        results.append(_result(path, found[path], taken, times[0], measured[0], operators.get(path, ())))
+        first = benchmark_results.labels([*map(str, measured)])[str(measured[0])]
+        results.append(_result(path, found[path], taken, times[0], first, operators.get(path, ())))
     remarks = [*remarks, *benchmark_results.noise_remarks(tuple(results))]
     return Benchmark(
         files=tuple(results),
@@ -121,7 +122,7 @@ def _check_numbers(num_threads: Any, seconds: Any, warmup: Any) -> None:
             raise ValueError(f"`{name}` must be an integer >= {least}. Received: {value!r}")
     if isinstance(seconds, bool) or not isinstance(seconds, numbers.Real):
         raise TypeError(f"`seconds` must be a number > 0. Received: {seconds!r}")
-    if not 0 < seconds < math.inf:
+    if not 0 < float(seconds) < math.inf:
         raise ValueError(
             f"`seconds` must be a number > 0, the time to measure per file. Received: {seconds!r}"
         )
@@ -205,7 +206,7 @@ def _result(
     found: _Found,
     times: np.ndarray,
     reference: np.ndarray,
-    first: Path,
+    first: str,
     operators: tuple[OperatorTime, ...],
 ) -> FileTimes:
     ratio, low, high = benchmark_results.paired_ratio(times, reference)
@@ -217,7 +218,7 @@ def _result(
         ratio=ratio,
         ratio_low=low,
         ratio_high=high,
-        verdict=benchmark_results.verdict(ratio, low, high, str(first)),
+        verdict=benchmark_results.verdict(ratio, low, high, first),
         load_ms=found["load_ms"],
         memory_bytes=found["memory_bytes"],
         accelerator=taken if found["delegated"] else "none (built-in kernels)",
@@ -245,8 +246,8 @@ def _remarks(
         if any(spec["open"] for spec in one["inputs"]):
             remarks.append(f"{path.name} has inputs of open size; 1 was taken for each open axis.")
     remarks.append(
-        f"measured on {platform.machine()}; times on this machine do not predict those of a phone, and ratios "
-        "differ there too."
+        f"measured on {platform.machine()}; times on this machine do not predict those of a phone, and "
+        "ratios differ there too."
     )
     return remarks
 

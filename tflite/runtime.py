@@ -94,13 +94,16 @@ def time_in_turns(
     rounds: list[list[list[float]]] = [[] for _ in interpreters]
     start = time.perf_counter()
     length = seconds * len(interpreters)
+    told = 0
     while len(rounds[0]) < MIN_ROUNDS or time.perf_counter() < start + length:
         first = len(rounds[0])
         for turn in range(len(interpreters)):
             number = (first + turn) % len(interpreters)
             rounds[number].append(_time_turn(interpreters[number]))
-        if progress is not None:
-            progress(min(int((time.perf_counter() - start) * 10), int(length * 10)), int(length * 10))
+        tenths = min(int((time.perf_counter() - start) * 10), int(length * 10))
+        if progress is not None and tenths > told:  # rarely, since the parent's work disturbs the times
+            told = tenths
+            progress(tenths, int(length * 10))
     return [np.asarray(taken) for taken in rounds]
 
 
