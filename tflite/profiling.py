@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ _ROW = re.compile(
     r"\s*(?P<name>\S.*?)\s+[\d.]+\s+[\d.]+\s+(?P<average>[\d.]+)\s+(?P<percent>[\d.]+)%\s+[\d.]+%\s+[\d.-]+"
     r"\s+(?P<calls>\d+)\s+\[(?P<place>\w+)\]:(?P<index>\d+)"
 )
+_GROUPS = 9
 _CONTAINERS = ("WHILE", "IF")  # their time is that of the operators inside, which are listed too
 
 
@@ -45,7 +47,22 @@ def profile(path: Path, inputs: Sequence[np.ndarray], *, num_threads: int, runs:
         RuntimeError: the library refused a call.
     """
     library = ctypes.CDLL(str(Path(ai_edge_litert.__file__).with_name("libLiteRt.so")))
-    return read_summary(_Session(library, path, num_threads, inputs).summary(runs), runs)
+    groups = []
+    for _ in range(_GROUPS):  # a session each, since the profiler adds up all that it has ever seen
+        session = _Session(library, path, num_threads, inputs)
+        groups.append(read_summary(session.summary(runs), runs))
+        session.close()
+    return median_rows(groups)
+
+
+def median_rows(groups: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the median over groups of runs, so that a disturbed run doesn't count; shares add up to 1."""
+    rows = []
+    for ones in zip(*groups, strict=True):
+        medians = {key: statistics.median(one[key] for one in ones) for key in ("milliseconds", "share")}
+        rows.append({**ones[0], **medians})
+    whole = sum(row["share"] for row in rows) or 1.0
+    return [{**row, "share": row["share"] / whole} for row in rows]
 
 
 def read_summary(text: str, runs: int) -> list[dict[str, Any]]:
@@ -69,7 +86,7 @@ def read_summary(text: str, runs: int) -> list[dict[str, Any]]:
 
 
 class _Session:
-    """A compiled model with profiling on, and its buffers. The process ends soon: nothing is released."""
+    """A compiled model with profiling on, and its buffers. The process ends soon, which releases the rest."""
 
     def __init__(
         self, library: ctypes.CDLL, path: Path, num_threads: int, inputs: Sequence[np.ndarray]
@@ -89,9 +106,9 @@ class _Session:
         self._outputs = self._make_outputs(subgraph)
 
     def summary(self, runs: int) -> str:
-        """Run the model and return the profiler's report."""
-        for run in range(runs + 5):
-            if run == 5:
+        """Run the model and return the profiler's report of these runs."""
+        for run in range(runs + 1):
+            if run == 1:  # the first one warms up
                 self._call("LiteRtStartProfiler", self._profiler)
             self._call(
                 "LiteRtRunCompiledModel",
@@ -103,6 +120,10 @@ class _Session:
         text = ctypes.c_char_p()
         self._call("LiteRtGetProfileSummary", self._profiler, self._compiled, ctypes.byref(text))
         return (text.value or b"").decode(errors="replace")
+
+    def close(self) -> None:
+        """Release the compiled model, which is most of the memory."""
+        self._library.LiteRtDestroyCompiledModel(self._compiled)
 
     def _call(self, name: str, *arguments: Any) -> None:
         status = getattr(self._library, name)(*arguments)

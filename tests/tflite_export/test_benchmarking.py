@@ -304,3 +304,18 @@ def test_profile_counts_the_inside_of_a_loop_once():
     assert add["milliseconds"] == pytest.approx(0.017)
     with pytest.raises(RuntimeError, match="listed no operator"):
         profiling.read_summary("nothing", 50)
+
+
+def test_profile_is_the_median_of_groups():
+    def group(first, second):
+        shares = (first / (first + second), second / (first + second))
+        return [
+            {"name": n, "milliseconds": m, "share": s}
+            for n, m, s in zip("ab", (first, second), shares, strict=True)
+        ]
+
+    rows = profiling.median_rows([group(3.0, 1.0), group(3.0, 90.0), group(6.0, 2.0)])
+    assert rows == [
+        {"name": "a", "milliseconds": 3.0, "share": 0.75},
+        {"name": "b", "milliseconds": 2.0, "share": 0.25},
+    ]

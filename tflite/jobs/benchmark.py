@@ -15,7 +15,7 @@ from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import profiling
 from keras_attention.tflite import runtime
 
-PROFILED_RUNS = 50
+PROFILED_RUNS = 10
 
 
 def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]) -> dict[str, Any]:
