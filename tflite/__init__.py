@@ -6,6 +6,10 @@ if __name__ != "keras_attention.tflite":
         "(pip install -e .) and import keras_attention.tflite; the name `tflite` belongs to another package."
     )
 
+from keras_attention.tflite.benchmark_results import Benchmark
+from keras_attention.tflite.benchmark_results import FileTimes
+from keras_attention.tflite.benchmark_results import OperatorTime
+from keras_attention.tflite.benchmarking import benchmark
 from keras_attention.tflite.conversion import Conversion
 from keras_attention.tflite.conversion import convert
 from keras_attention.tflite.errors import ConversionError
@@ -16,11 +20,15 @@ from keras_attention.tflite.loading import load_model
 from keras_attention.tflite.report import Report
 
 __all__ = [
+    "Benchmark",
     "Conversion",
     "ConversionError",
     "FidelityError",
+    "FileTimes",
     "Inspection",
+    "OperatorTime",
     "Report",
+    "benchmark",
     "convert",
     "inspect",
     "load_model",

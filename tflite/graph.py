@@ -211,6 +211,14 @@ def describe_interface(graph: Any) -> dict[str, list[str]]:
     return described
 
 
+def input_names(graph: Any) -> list[str]:
+    """Return the names of the main subgraph's inputs in order, as the first signature has them."""
+    signature = graph.signatureDefs[0] if graph.signatureDefs else None
+    names = {entry.tensorIndex: _text(entry.name) for entry in getattr(signature, "inputs", None) or []}
+    subgraph = graph.subgraphs[0]
+    return [names.get(index) or tensor_name(subgraph.tensors[index]) for index in subgraph.inputs]
+
+
 def signature_names(graph: Any) -> list[str]:
     """Return the keys of the file's signatures."""
     return [_text(signature.signatureKey) for signature in graph.signatureDefs or []]

@@ -19,6 +19,8 @@ from ai_edge_litert.compiled_model import CompiledModel
 from ai_edge_litert.interpreter import Interpreter
 
 Progress = Callable[[int, int], None]
+RUNS_PER_TURN = 5
+MIN_ROUNDS = 4
 
 
 def load_interpreter(content: bytes, *, num_threads: int = 1, keep_tensors: bool = False) -> Interpreter:
@@ -90,19 +92,70 @@ def measure_latency(
     runs at least 20 times, whatever `seconds` says.
     """
     interpreters = [load_interpreter(content) for content in contents]
-    times: list[list[float]] = [[] for _ in contents]
     for interpreter in interpreters:
         set_inputs(interpreter, sample)
-        for _ in range(5):
+    times = time_in_turns(interpreters, seconds=seconds)
+    return [{"min": float(taken.min()), "median": float(np.median(taken))} for taken in times]
+
+
+def time_in_turns(
+    interpreters: Sequence[Interpreter],
+    *,
+    seconds: float,
+    warmup: int = RUNS_PER_TURN,
+    progress: Progress | None = None,
+) -> list[np.ndarray]:
+    """Return the milliseconds of each run, an array (rounds, RUNS_PER_TURN) per interpreter.
+
+    In each round each interpreter has its turn, each round begun by the next one, so that none always
+    runs in the wake of the same other. There are at least 4 rounds, whatever `seconds` per file says.
+    """
+    for interpreter in interpreters:
+        for _ in range(warmup):
             interpreter.invoke()
-    end = time.perf_counter() + seconds * len(contents)
-    while len(times[0]) < 20 or time.perf_counter() < end:
-        for interpreter, taken in zip(interpreters, times, strict=True):
-            for _ in range(5):
-                start = time.perf_counter()
-                interpreter.invoke()
-                taken.append(time.perf_counter() - start)
-    return [{"min": min(taken) * 1e3, "median": float(np.median(taken)) * 1e3} for taken in times]
+    rounds: list[list[list[float]]] = [[] for _ in interpreters]
+    start = time.perf_counter()
+    length = seconds * len(interpreters)
+    told = 0
+    while len(rounds[0]) < MIN_ROUNDS or time.perf_counter() < start + length:
+        first = len(rounds[0])
+        for turn in range(len(interpreters)):
+            number = (first + turn) % len(interpreters)
+            rounds[number].append(_time_turn(interpreters[number]))
+        tenths = min(int((time.perf_counter() - start) * 10), int(length * 10))
+        if progress is not None and tenths > told:  # rarely, since the parent's work disturbs the times
+            told = tenths
+            progress(tenths, int(length * 10))
+    return [np.asarray(taken) for taken in rounds]
+
+
+def _time_turn(interpreter: Interpreter) -> list[float]:
+    taken = []
+    for _ in range(RUNS_PER_TURN):
+        start = time.perf_counter()
+        interpreter.invoke()
+        taken.append((time.perf_counter() - start) * 1e3)
+    return taken
+
+
+def count_delegated(interpreter: Interpreter) -> int:
+    """Return how many operators of the main graph lie inside the pieces that XNNPACK runs."""
+    details = interpreter._get_ops_details()
+    pieces = [detail for detail in details if detail["op_name"] == "DELEGATE"]
+    operators = [detail for detail in details if detail["op_name"] != "DELEGATE"]
+    producers = {int(t): n for n, detail in enumerate(operators) for t in detail["outputs"] if t >= 0}
+    inside: set[int] = set()
+    for piece in pieces:  # from its outputs back to its inputs
+        stop = {int(tensor) for tensor in piece["inputs"]}
+        waiting = [int(tensor) for tensor in piece["outputs"]]
+        while waiting:
+            tensor = waiting.pop()
+            number = producers.get(tensor)
+            if tensor in stop or number is None or number in inside:
+                continue
+            inside.add(number)
+            waiting += [int(source) for source in operators[number]["inputs"]]
+    return len(inside)
 
 
 def partitions_and_operators(content: bytes) -> tuple[int, dict[str, int]]:

@@ -1,0 +1,28 @@
+"""The child process for jobs that need no Keras: `python light_worker.py FOLDER`.
+
+The packages above a job's module import Keras and with it TensorFlow, which takes seconds and hundreds of
+megabytes. Here empty packages stand in their place, so that a job starts at once and its memory is its own.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+
+
+def main() -> int:
+    """Run the worker on the folder that the command line names."""
+    here = Path(__file__).resolve().parent
+    sys.path.remove(str(here))  # else `inspect` and other names of this folder would hide those of Python
+    for name, path in (("keras_attention", []), ("keras_attention.tflite", [str(here)])):
+        package = types.ModuleType(name)
+        package.__path__ = path
+        sys.modules[name] = package
+    from keras_attention.tflite import worker
+
+    return worker.main(Path(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
