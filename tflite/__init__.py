@@ -14,6 +14,8 @@ from keras_attention.tflite.inspection import Inspection
 from keras_attention.tflite.inspection import inspect
 from keras_attention.tflite.loading import load_model
 from keras_attention.tflite.report import Report
+from keras_attention.tflite.verification import Verification
+from keras_attention.tflite.verification import verify
 
 __all__ = [
     "Conversion",
@@ -21,7 +23,9 @@ __all__ = [
     "FidelityError",
     "Inspection",
     "Report",
+    "Verification",
     "convert",
     "inspect",
     "load_model",
+    "verify",
 ]

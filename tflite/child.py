@@ -29,6 +29,7 @@ STAGES = {
     "verify": "comparing with Keras",
     "measure": "measuring latency",
     "inspect": "reading the file",
+    "replay": "replaying the golden pairs",
 }
 """What is being done, by stage."""
 LOG = "child.log"
