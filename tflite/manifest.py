@@ -104,9 +104,13 @@ def seal(
     graphs.set_metadata(graph, ENTRY, json.dumps(inside, separators=(",", ":")).encode())
     sealed = graphs.write_graph(graph)
     file = {"sha256": hashlib.sha256(sealed).hexdigest(), "size_bytes": len(sealed)}
-    remarks = () if embedded else (
-        f"A golden pair takes more than {_LIMIT_SHARE:.0%} of the file, so the file holds none: keep the "
-        f"{SUFFIX} that lies beside it, which `verify` needs.",
+    remarks = (
+        ()
+        if embedded
+        else (
+            f"A golden pair takes more than {_LIMIT_SHARE:.0%} of the file, so the file holds none: keep the "
+            f"{SUFFIX} that lies beside it, which `verify` needs.",
+        )
     )
     return Sealed(sealed, {**document, "file": file, "golden": {"source": source, "pairs": pairs}}, remarks)
 
@@ -162,7 +166,9 @@ def rows(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     for key, value in document["app"].items():
         found.append((key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
     found.append(("golden pairs", f"{len(pairs)}, of {document['golden']['source']} samples"))
-    found.append(("made with", ", ".join(f"{name} {number}" for name, number in document["packages"].items())))
+    found.append(
+        ("made with", ", ".join(f"{name} {number}" for name, number in document["packages"].items()))
+    )
     return [(key, printable(text)) for key, text in found]
 
 
@@ -188,7 +194,9 @@ def _check_document(document: Any) -> None:
         raise ValueError(f"'format' must be {ENTRY!r}")
     version = _expect(document["format_version"], int, "'format_version'")
     if version != FORMAT_VERSION:
-        raise ValueError(f"'format_version' must be {FORMAT_VERSION}, received {version}; a newer package may know it")
+        raise ValueError(
+            f"'format_version' must be {FORMAT_VERSION}, received {version}; a newer package may know it"
+        )
     _expect(document["precision"], str, "'precision'")
     for side in ("inputs", "outputs"):
         for spec in _expect(document[side], list, f"'{side}'"):

@@ -136,7 +136,9 @@ def to_json(value: Any, where: str, depth: int = 0) -> Any:
         TypeError, ValueError: JSON has no such value; `where` says in which place.
     """
     if depth > _DEEPEST:
-        raise ValueError(f"{where} is nested deeper than {_DEEPEST} levels. Is it part of itself? Flatten it.")
+        raise ValueError(
+            f"{where} is nested deeper than {_DEEPEST} levels. Is it part of itself? Flatten it."
+        )
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if value is None or isinstance(value, bool):
@@ -145,7 +147,9 @@ def to_json(value: Any, where: str, depth: int = 0) -> Any:
         return str(value)
     if isinstance(value, int):
         if not -_LARGEST <= value < _LARGEST:
-            raise ValueError(f"{where} must fit into 64 bits. Received: an integer beyond. Pass a float or text.")
+            raise ValueError(
+                f"{where} must fit into 64 bits. Received: an integer beyond. Pass a float or text."
+            )
         return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):

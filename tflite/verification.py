@@ -90,9 +90,7 @@ class Verification:
             console.print("passed: the file answers as when it was converted", style="green")
 
 
-def verify(
-    path: str | Path, *, manifest: str | Path | None = None, num_threads: int = 1
-) -> Verification:
+def verify(path: str | Path, *, manifest: str | Path | None = None, num_threads: int = 1) -> Verification:
     """Replay the golden pairs of a converted file on the runtime of this machine.
 
     The pairs come from `manifest`; else from model.manifest.json beside model.tflite if it was written
@@ -125,7 +123,9 @@ def verify(
     if not path.is_file():
         raise FileNotFoundError(f"`path` must be a .tflite file. No such file: {str(path)!r}")
     if manifest is not None and not Path(manifest).is_file():
-        raise FileNotFoundError(f"`manifest` must be a {manifests.SUFFIX} file. No such file: {str(manifest)!r}")
+        raise FileNotFoundError(
+            f"`manifest` must be a {manifests.SUFFIX} file. No such file: {str(manifest)!r}"
+        )
     if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
         raise ValueError(f"`num_threads` must be an integer above 0. Received: {num_threads!r}")
     beside = manifests.sidecar_path(path)

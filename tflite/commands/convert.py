@@ -103,7 +103,7 @@ def _read_manifest(path: Path | None) -> Any:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(
-            f"--manifest must be a .json file, such as {{\"labels\": [\"walk\", \"run\"]}}. {str(path)!r} can't be "
+            f'--manifest must be a .json file, such as {{"labels": ["walk", "run"]}}. {str(path)!r} can\'t be '
             f"read: {error}"
         ) from error
 

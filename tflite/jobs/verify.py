@@ -83,8 +83,10 @@ def _with_pairs(document: dict[str, Any]) -> dict[str, Any]:
 def _check_interface(document: dict[str, Any], interface: dict[str, list[dict[str, Any]]]) -> None:
     """Raise `ValueError` unless the manifest speaks of the inputs and outputs that the file has."""
     for side, specs in interface.items():
-        known = [{key: spec[key] for key in ("name", "dtype", "shape", "scale", "zero_point")}
-                 for spec in document[side]]
+        known = [
+            {key: spec[key] for key in ("name", "dtype", "shape", "scale", "zero_point")}
+            for spec in document[side]
+        ]
         if known != specs:
             raise ValueError(f"The manifest is of another file. Its {side} are {known}, the file's {specs}.")
         odd = [spec["dtype"] for spec in specs if spec["dtype"] not in _REPLAYABLE]
@@ -112,11 +114,13 @@ def _replay(
             expected = golden.decode_side(pair, side, document["outputs"], [a.shape for a in answers])
             sides[side].append(expected)
         emit("replay", number + 1, len(pairs))
-    joined = {side: [np.concatenate(parts) for parts in zip(*rows, strict=True)] for side, rows in sides.items()}
+    joined = {
+        side: [np.concatenate(parts) for parts in zip(*rows, strict=True)] for side, rows in sides.items()
+    }
     replayed = []
     for index, spec in enumerate(document["outputs"]):
         answers, stored, keras = (joined[side][index] for side in ("answers", "file", "keras"))
-        difference, allowed = golden.deviation(stored, answers, spec)
+        difference, allowed = golden.deviation(stored, answers, keras, spec)
         real = golden.real_values(answers, spec)
         replayed.append(
             {
