@@ -109,7 +109,7 @@ def decode_array(entry: Mapping[str, Any], where: str, dtype: str, shape: Sequen
         data = unpacking.decompress(base64.b64decode(entry["data"], validate=True), size + 1)
     except (binascii.Error, ValueError, zlib.error) as error:
         raise ValueError(f"{where} is damaged, no zlib data in base64: {error}") from error
-    if len(data) != size or not (unpacking.eof or size == 0) or unpacking.unused_data:
+    if len(data) != size or not unpacking.eof or unpacking.unused_data:
         raise ValueError(f"{where} is damaged: its data are not the {size} bytes of its shape.")
     values = np.frombuffer(data, kind).reshape(tuple(shape)).astype(dtype)
     if values.dtype.kind == "f" and not np.isfinite(values).all():

@@ -175,8 +175,8 @@ def signature_names(graph: Any) -> list[str]:
 def _entry(name: str, tensor: Any) -> dict[str, Any]:
     shape = [int(size) for size in (tensor.shape if tensor.shape is not None else [])]
     quantization = tensor.quantization
-    scales = None if quantization is None else quantization.scale
-    quantized = scales is not None and len(scales) == 1
+    scales: Any = None if quantization is None else quantization.scale
+    quantized = scales is not None and len(scales) == 1 and scales[0] > 0
     return {
         "name": name,
         "dtype": tensor_type(tensor),

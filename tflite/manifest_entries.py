@@ -76,8 +76,8 @@ def name_axes(
         allowed = _allowed_counts(key, tensors[name], dtypes[name])
         if allowed and len(names) not in allowed:
             raise ValueError(
-                f"`manifest`[{key!r}] must hold {' or '.join(map(str, allowed))} names for {what} {name!r} of "
-                f"shape {tuple(tensors[name])}, one per entry of the last axis. "
+                f"`manifest`[{key!r}] must hold {' or '.join(map(str, allowed))} names for {what} {name!r} "
+                f"of shape {tuple(tensors[name])}, one per entry of the last axis. "
                 f"Received: {len(names)} names. Give them in the order of training."
             )
     return {**entries, key: value}
@@ -163,6 +163,6 @@ def to_json(value: Any, where: str, depth: int = 0) -> Any:
     if isinstance(value, list | tuple):
         return [to_json(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)]
     raise TypeError(
-        f"{where} must be JSON: texts, numbers, booleans, None, lists and dicts of them, NumPy arrays of numbers. "
+        f"{where} must be JSON: texts, numbers, booleans, None, lists and dicts of them, or NumPy arrays. "
         f"Received: {type(value).__name__}. Convert it first."
     )

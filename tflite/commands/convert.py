@@ -103,8 +103,8 @@ def _read_manifest(path: Path | None) -> Any:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(
-            f'--manifest must be a .json file, such as {{"labels": ["walk", "run"]}}. {str(path)!r} can\'t be '
-            f"read: {error}"
+            '--manifest must be a .json file that holds, for example, {"labels": ["walk", "run"]}. '
+            f"{str(path)!r} can't be read: {error}"
         ) from error
 
 

@@ -50,7 +50,8 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
 
 def _choose(graph: Any, sha256: str, job: dict[str, Any]) -> tuple[dict[str, Any], str, list[str], list[str]]:
     """Return the manifest to replay, where it comes from, remarks and faults."""
-    remarks, faults = [], []
+    remarks: list[str] = []
+    faults: list[str] = []
     if job["manifest"] is not None:
         path = Path(job["manifest"])
         document = manifests.read_sidecar(path)
@@ -65,8 +66,8 @@ def _choose(graph: Any, sha256: str, job: dict[str, Any]) -> tuple[dict[str, Any
     embedded = manifests.read_embedded(graph)
     if embedded is None:
         raise ValueError(
-            f"The file holds no manifest ({manifests.ENTRY!r}), so there is nothing to replay. Convert the model "
-            "with keras_attention.tflite.convert, which writes one, or name the manifest: --manifest FILE."
+            f"The file holds no manifest ({manifests.ENTRY!r}), so there is nothing to replay. Convert "
+            "the model with keras_attention.tflite.convert, which writes one, or name it: --manifest FILE."
         )
     return _with_pairs(embedded), "the file", remarks, faults
 
@@ -119,9 +120,9 @@ def _replay(
     }
     replayed = []
     for index, spec in enumerate(document["outputs"]):
-        answers, stored, keras = (joined[side][index] for side in ("answers", "file", "keras"))
-        difference, allowed = golden.deviation(stored, answers, keras, spec)
-        real = golden.real_values(answers, spec)
+        replay, stored, keras = (joined[side][index] for side in ("answers", "file", "keras"))
+        difference, allowed = golden.deviation(stored, replay, keras, spec)
+        real = golden.real_values(replay, spec)
         replayed.append(
             {
                 "name": spec["name"],
