@@ -186,7 +186,7 @@ def convert(
     report = Report(
         precision=precision,
         size_bytes=len(sealed.content),
-        float32_size_bytes=float32_size,
+        float32_size_bytes=float32_size + len(sealed.content) - len(content),
         samples=len(compared),
         evaluation_source=source,
         float32_sqnr_db=fidelity.worst_sqnr_db(reference, converted["float32"]),
