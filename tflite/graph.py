@@ -158,13 +158,13 @@ def metadata(graph: Any, name: str) -> bytes | None:
 
 def set_metadata(graph: Any, name: str, data: bytes) -> None:
     """Write the metadata entry of that name, over an older one."""
-    kept = [entry for entry in graph.metadata or [] if _text(entry.name) != name]
-    buffer = schema.BufferT()
-    buffer.data = np.frombuffer(data, np.uint8)
-    graph.buffers.append(buffer)
-    entry = schema.MetadataT()
-    entry.name, entry.buffer = name.encode(), len(graph.buffers) - 1
-    graph.metadata = [*kept, entry]
+    entry = next((entry for entry in graph.metadata or [] if _text(entry.name) == name), None)
+    if entry is None:
+        entry = schema.MetadataT()
+        entry.name, entry.buffer = name.encode(), len(graph.buffers)
+        graph.metadata = [*(graph.metadata or []), entry]
+        graph.buffers.append(schema.BufferT())
+    graph.buffers[entry.buffer].data = np.frombuffer(data, np.uint8)
 
 
 def signature_names(graph: Any) -> list[str]:

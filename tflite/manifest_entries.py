@@ -137,7 +137,7 @@ def to_json(value: Any, where: str, depth: int = 0) -> Any:
     """
     if depth > _DEEPEST:
         raise ValueError(
-            f"{where} is nested deeper than {_DEEPEST} levels. Is it part of itself? Flatten it."
+            f"{where} must be nested no deeper than {_DEEPEST} levels. Is it part of itself? Flatten it."
         )
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()

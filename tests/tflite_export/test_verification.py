@@ -173,7 +173,7 @@ def test_damaged_manifest_beside_the_file(quick, placed):
     path = placed("swapped", "float32", beside=True)
     manifests.sidecar_path(path).write_bytes(b"{}")
     with pytest.raises(
-        ConversionError, match=r"The manifest 'model\.manifest\.json' is damaged.*'format' is mis"
+        ConversionError, match=r"The manifest 'model\.manifest\.json' is damaged.*'format' is"
     ):
         verify(path)
 
@@ -182,9 +182,7 @@ def test_file_without_manifest(quick, float_file, tmp_path):
     path = tmp_path / "plain.tflite"
     path.write_bytes(float_file("swapped"))
     assert inspect(path).manifest is None
-    with pytest.raises(
-        ConversionError, match=r"holds no manifest .*Convert the model with .*--manifest FILE"
-    ):
+    with pytest.raises(ConversionError, match=r"holds no manifest .*Convert the model .*--manifest FILE"):
         verify(path)
 
 
@@ -227,7 +225,8 @@ def test_command(quick, placed):
     path = placed("transformer", "int8", beside=True)
     result = run("verify", path, "--threads", 2)
     assert result.exit_code == 0, result.output
-    assert "8 golden pairs (evaluation samples)" in result.output and "passed: " in result.output
+    text = " ".join(result.output.split())
+    assert "8 golden pairs (evaluation samples)" in text and "passed: " in text
     named = run("verify", path, "--manifest", manifests.sidecar_path(path))
     assert named.exit_code == 0
     change_weights(path)
