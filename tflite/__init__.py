@@ -18,6 +18,8 @@ from keras_attention.tflite.inspection import Inspection
 from keras_attention.tflite.inspection import inspect
 from keras_attention.tflite.loading import load_model
 from keras_attention.tflite.report import Report
+from keras_attention.tflite.verification import Verification
+from keras_attention.tflite.verification import verify
 
 __all__ = [
     "Benchmark",
@@ -29,7 +31,9 @@ __all__ = [
     "OperatorTime",
     "Report",
     "benchmark",
+    "Verification",
     "convert",
     "inspect",
     "load_model",
+    "verify",
 ]

@@ -12,6 +12,7 @@ from typing import Literal
 from typing import get_args
 
 from keras_attention.tflite import files
+from keras_attention.tflite.manifest import sidecar_path
 
 Precision = Literal["float32", "float16", "dynamic", "int8"]
 Task = Literal["classification", "regression"]
@@ -69,4 +70,5 @@ def check_path(path: str | Path | None, model: Any) -> Path | None:
     if isinstance(model, str | Path) and target.resolve() == Path(model).resolve():
         raise ValueError(f"`path` would overwrite `model`. Received: {str(path)!r} for both")
     files.check_writable(target)
+    files.check_writable(sidecar_path(target))
     return target

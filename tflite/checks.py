@@ -8,8 +8,11 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_attention.tflite import manifest_entries
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.lowering import all_layers
+from keras_attention.tflite.model_signature import ModelSignature
+from keras_attention.tflite.model_signature import declared_outputs
 
 UNROLLED_BYTES_PER_STEP = 1_700
 """Rough size of one written-out recurrent step without its weights (measured: LSTM 1.4 to 1.7 kB)."""
@@ -94,3 +97,17 @@ def check_loops(loops: Mapping[str, int], precision: str, max_unrolled_steps: in
             )
         remarks.append(f"Layer {path!r} keeps its loop over {steps} steps, which is slow. {cure}")
     return remarks
+
+
+def check_names(entries: Mapping[str, Any], signature: ModelSignature, model: Any) -> None:
+    """Count the features and labels of `convert(manifest=...)` against a Keras model, before any work.
+
+    A subclassed model doesn't say what its outputs are; there, the finished file is counted against.
+
+    Raises:
+        ValueError: a name or a number of names doesn't fit the model.
+    """
+    for key, specs in (("features", signature.inputs), ("labels", declared_outputs(model))):
+        if specs:
+            shapes = {spec.name: (None, *spec.shape) for spec in specs}
+            manifest_entries.name_axes(entries, key, shapes, [spec.dtype for spec in specs])

@@ -32,6 +32,7 @@ STAGES = {
     "load": "loading and running the file for the first time",
     "time": "timing the files in turns",
     "profile": "timing each operator",
+    "replay": "replaying the golden pairs",
 }
 """What is being done, by stage."""
 LOG = "child.log"

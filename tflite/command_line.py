@@ -8,6 +8,7 @@ import keras_attention
 from keras_attention.tflite.commands.benchmark import benchmark
 from keras_attention.tflite.commands.convert import convert
 from keras_attention.tflite.commands.inspect import inspect
+from keras_attention.tflite.commands.verify import verify
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -19,6 +20,7 @@ def main() -> None:
 main.add_command(benchmark)
 main.add_command(convert)
 main.add_command(inspect)
+main.add_command(verify)
 
 
 if __name__ == "__main__":

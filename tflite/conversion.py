@@ -18,6 +18,8 @@ from keras_attention.tflite import checks
 from keras_attention.tflite import child
 from keras_attention.tflite import fidelity
 from keras_attention.tflite import files
+from keras_attention.tflite import manifest as manifests
+from keras_attention.tflite import manifest_entries
 from keras_attention.tflite import samples as sampling
 from keras_attention.tflite.arguments import Precision
 from keras_attention.tflite.arguments import Task
@@ -69,6 +71,7 @@ def convert(
     task: Task | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     max_unrolled_steps: int = 512,
+    manifest: Mapping[str, Any] | None = None,
     verbose: int = 1,
 ) -> Conversion:
     """Convert a Keras model to a .tflite file, compare it with Keras on real inputs, and write it.
@@ -97,6 +100,9 @@ def convert(
             output's last axis has two entries or more.
         input_shapes: input name -> shape without batch axis, for sizes that the model leaves open.
         max_unrolled_steps: recurrent layers up to this length are written out step by step.
+        manifest: what the app must know, kept in the file and beside it (model.manifest.json) with golden
+            pairs that `verify` replays: "labels", "features", "sampling_rate_hz", "window_length",
+            "preprocessing", "description", "author", "license", "version". See docs/manifest.md.
         verbose: 1 shows progress and the report's table; 0 is silent.
 
     Returns:
@@ -127,6 +133,7 @@ def convert(
     }
     arguments.check_arguments(precision, floors, task, input_shapes, max_unrolled_steps, calibration)
     target = arguments.check_path(path, model)
+    entries = manifest_entries.check_entries(manifest)
     model = load_model(model) if isinstance(model, str | Path) else model
     checks.check_model(model)
 
@@ -134,6 +141,7 @@ def convert(
     signature = read_signature(
         model, None if first is None else sampling.split_targets(first)[0], input_shapes
     )
+    checks.check_names(entries, signature, model)
     calibrating = (
         None
         if calibration is None
@@ -162,10 +170,23 @@ def convert(
         )
     remarks += _slower(precision, latency := _latency(result["latency"]))
     measured = fidelity.compare(reference, converted["model"], compared.targets, task)
+    versions = {package: importlib.metadata.version(package) for package in _PACKAGES}
+    sealed = manifests.seal(
+        content,
+        entries,
+        precision=precision,
+        packages=versions,
+        tasks=measured["task"],
+        source=source,
+        samples=list(compared.inputs.values()),
+        keras_answers=reference,
+        file_answers=converted["model"],
+    )
+    remarks += sealed.remarks
     report = Report(
         precision=precision,
-        size_bytes=len(content),
-        float32_size_bytes=float32_size,
+        size_bytes=len(sealed.content),
+        float32_size_bytes=float32_size + len(sealed.content) - len(content),
         samples=len(compared),
         evaluation_source=source,
         float32_sqnr_db=fidelity.worst_sqnr_db(reference, converted["float32"]),
@@ -173,7 +194,7 @@ def convert(
         calibration=_calibration(calibrating, result) if precision == "int8" else {},
         changes=result["changes"],
         remarks=tuple(remarks),
-        versions={package: importlib.metadata.version(package) for package in _PACKAGES},
+        versions=versions,
         **{
             **result["file"],
             "inputs": tuple(result["file"]["inputs"]),
@@ -183,10 +204,11 @@ def convert(
     )
     fidelity.check_floors(report, min_agreement, min_sqnr_db, max_metric_drop)
     if target is not None:
-        files.write_whole(target, content)
+        files.write_whole(target, sealed.content)
+        files.write_whole(manifests.sidecar_path(target), sealed.sidecar())
     if verbose:
         report.print()
-    return Conversion(content, target, report)
+    return Conversion(sealed.content, target, report)
 
 
 def _evaluation(

@@ -199,16 +199,44 @@ def describe_interface(graph: Any) -> dict[str, list[str]]:
 
     The names are those of the first signature; a file without one has only its tensors' names.
     """
+    return {side: [_describe(entry) for entry in entries] for side, entries in interface(graph).items()}
+
+
+def interface(graph: Any) -> dict[str, list[dict[str, Any]]]:
+    """Return the main subgraph's "inputs" and "outputs" in order, as plain values.
+
+    Each has name, dtype, shape, scale and zero_point; the last two are None where it is not quantized.
+    """
     subgraph = graph.subgraphs[0]
-    described = {}
+    signature = graph.signatureDefs[0] if graph.signatureDefs else None
+    sides = {}
     for side in ("inputs", "outputs"):
-        signature = graph.signatureDefs[0] if graph.signatureDefs else None
         names = {entry.tensorIndex: _text(entry.name) for entry in getattr(signature, side, None) or []}
-        described[side] = [
-            _describe(names.get(index) or tensor_name(subgraph.tensors[index]), subgraph.tensors[index])
+        sides[side] = [
+            _entry(names.get(index) or tensor_name(subgraph.tensors[index]), subgraph.tensors[index])
             for index in getattr(subgraph, side)
         ]
-    return described
+    return sides
+
+
+def metadata(graph: Any, name: str) -> bytes | None:
+    """Return the bytes of the metadata entry of that name, None where the file has none."""
+    for entry in graph.metadata or []:
+        if _text(entry.name) == name and 0 < entry.buffer < len(graph.buffers):
+            data = graph.buffers[entry.buffer].data
+            return b"" if data is None else bytes(data)
+    return None
+
+
+def set_metadata(graph: Any, name: str, data: bytes) -> None:
+    """Write the metadata entry of that name, over an older one."""
+    entry = next((entry for entry in graph.metadata or [] if _text(entry.name) == name), None)
+    if entry is None:
+        entry = schema.MetadataT()
+        entry.name, entry.buffer = name.encode(), len(graph.buffers)
+        graph.metadata = [*(graph.metadata or []), entry]
+        graph.buffers.append(schema.BufferT())
+    graph.buffers[entry.buffer].data = np.frombuffer(data, np.uint8)
 
 
 def input_names(graph: Any) -> list[str]:
@@ -224,13 +252,25 @@ def signature_names(graph: Any) -> list[str]:
     return [_text(signature.signatureKey) for signature in graph.signatureDefs or []]
 
 
-def _describe(name: str, tensor: Any) -> str:
+def _entry(name: str, tensor: Any) -> dict[str, Any]:
     shape = [int(size) for size in (tensor.shape if tensor.shape is not None else [])]
-    text = f"{name}: {tensor_type(tensor)}{shape}"
     quantization = tensor.quantization
-    if quantization is None or quantization.scale is None or len(quantization.scale) != 1:
+    scales: Any = None if quantization is None else quantization.scale
+    quantized = scales is not None and len(scales) == 1 and scales[0] > 0
+    return {
+        "name": name,
+        "dtype": tensor_type(tensor),
+        "shape": shape,
+        "scale": float(scales[0]) if quantized else None,
+        "zero_point": int(quantization.zeroPoint[0]) if quantized else None,
+    }
+
+
+def _describe(entry: dict[str, Any]) -> str:
+    text = f"{entry['name']}: {entry['dtype']}{entry['shape']}"
+    if entry["scale"] is None:
         return text
-    return f"{text}, scale {quantization.scale[0]:g}, zero point {int(quantization.zeroPoint[0])}"
+    return f"{text}, scale {entry['scale']:g}, zero point {entry['zero_point']}"
 
 
 def _text(value: bytes | str | None) -> str:

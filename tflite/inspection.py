@@ -5,11 +5,14 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from keras_attention.tflite import child
+from keras_attention.tflite import manifest as manifests
 from keras_attention.tflite.errors import ConversionError
 
 
@@ -27,6 +30,7 @@ class Inspection:
         tensor_dtypes: type -> count of tensors.
         delegate_partitions: pieces of the graph that XNNPACK runs; 1 is best.
         fully_delegated: whether no operator is left outside XNNPACK.
+        manifest: what the file says of itself, as docs/manifest.md describes it, or None.
     """
 
     path: Path
@@ -38,6 +42,7 @@ class Inspection:
     tensor_dtypes: dict[str, int]
     delegate_partitions: int
     fully_delegated: bool
+    manifest: dict[str, Any] | None
 
     def print(self, console: Console | None = None) -> None:
         """Print the inspection as tables."""
@@ -51,6 +56,11 @@ class Inspection:
         table.add_row("operators", ", ".join(f"{count} {name}" for name, count in self.operators.items()))
         whole = "the whole graph" if self.fully_delegated else "some operators left outside"
         table.add_row("XNNPACK partitions", f"{self.delegate_partitions}, {whole}")
+        if self.manifest is None:
+            table.add_row("manifest", "none")
+        else:
+            for key, text in manifests.rows(self.manifest):
+                table.add_row(f"manifest: {key}", escape(text))
         console.print(table)
 
 
@@ -65,7 +75,8 @@ def inspect(path: str | Path) -> Inspection:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ConversionError: it is no .tflite file, or the runtime can't load it; the message says why.
+        ConversionError: it is no .tflite file, the runtime can't load it, or its manifest is damaged; the
+            message says why.
 
     Example:
     ```python

@@ -187,6 +187,20 @@ def _with_fixed_shapes(
     return ModelSignature(tuple(fixed), signature.structure)
 
 
+def declared_outputs(model: Any) -> tuple[TensorSpec, ...]:
+    """Return the outputs that a functional or Sequential model declares; none for a subclassed model."""
+    struct: Any = getattr(model, "_outputs_struct", None)
+    if struct is None and hasattr(model, "_functional"):  # a Sequential model wraps a functional one
+        struct = getattr(model._functional, "_outputs_struct", None)
+    if struct is None:
+        return ()
+    tensors = keras.tree.flatten(struct)
+    return tuple(
+        TensorSpec(name, tuple(tensor.shape[1:]), _file_dtype(tensor.dtype))
+        for name, tensor in zip(output_names(model, struct), tensors, strict=True)
+    )
+
+
 def output_names(model: Any, outputs: Any) -> list[str]:
     """Return one name per output tensor, in the order of `keras.tree.flatten(outputs)`.
 

@@ -22,7 +22,7 @@ class Report:
     Attributes:
         precision: as asked for.
         size_bytes: size of the file.
-        float32_size_bytes: size of the float32 file of the same model.
+        float32_size_bytes: size of the float32 file of the same model, with a manifest of the same size.
         operators: operator name -> count.
         delegate_partitions: pieces of the graph that XNNPACK runs; 1 is best.
         fully_delegated: whether no operator is left outside XNNPACK.

@@ -388,6 +388,7 @@ class TestScript:
         assert {path.name for path in tmp_path.iterdir()} == {
             "model.keras",
             "model_int8.tflite",
+            "model_int8.manifest.json",
             "report.json",
             "attention.png",
             "metrics.json",

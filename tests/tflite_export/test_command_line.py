@@ -31,6 +31,8 @@ def folder(case, tmp_path):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="__array__ implementation")  # Keras and NumPy 2
         wanted.model.save(tmp_path / "model.keras")
+    entries = {"labels": ["a", "b", "c"], "window_length": 7}
+    (tmp_path / "entries.json").write_text(json.dumps(entries))
     targets = wanted.model.predict(wanted.evaluation, verbose=0).argmax(-1)
     np.savez(tmp_path / "calibration.npz", anything=wanted.calibration)
     np.savez(tmp_path / "evaluation.npz", features=wanted.evaluation, targets=targets)
@@ -76,6 +78,7 @@ def test_convert_and_inspect(run, folder):
         *("convert", folder / "model.keras", "-o", out),
         *("--calibration", folder / "calibration.npz", "--evaluation", folder / "evaluation.npz"),
         *("--min-agreement", "0.9", "--max-metric-drop", "0.1", "--report", folder / "report.json"),
+        *("--manifest", folder / "entries.json"),
     )
     assert result.exit_code == 0, result.output
     assert "Conversion to int8" in result.output and "accuracy (Keras 1.0000)" in result.output
@@ -86,6 +89,23 @@ def test_convert_and_inspect(run, folder):
     shown = run("inspect", out)
     assert shown.exit_code == 0
     assert "features: float32[1, 7]" in shown.output and "FULLY_CONNECTED" in shown.output
+    assert '{"answer": ["a", "b", "c"]}' in shown.output and "window_length" in shown.output
+    verified = run("verify", out)
+    assert verified.exit_code == 0 and "passed" in verified.output
+
+
+@pytest.mark.parametrize("kind", ["missing", "text", "deep"])
+def test_manifest_that_is_none(run, folder, recorded, kind):
+    path = folder / "given.json"
+    if kind != "missing":
+        path.write_text("labels: a" if kind == "text" else "[" * 99_999)
+    result = run("convert", folder / "model.keras", "-o", folder / "o.tflite", "--manifest", path)
+    refused(result, "--manifest must be a .json file", "given.json", "can't be read")
+    beside = folder / "o.manifest.json"
+    beside.write_text("{}")
+    result = run("convert", folder / "model.keras", "-o", folder / "o.tflite", "--manifest", beside)
+    refused(result, "--manifest", "the manifest to write", "are the same file")
+    assert recorded == []
 
 
 def test_defaults(run, folder, recorded):
@@ -93,7 +113,15 @@ def test_defaults(run, folder, recorded):
     assert result.exit_code == 0 and result.output == ""
     ((args, kwargs),) = recorded
     assert args == (folder / "model.keras", folder / "out.tflite")
-    none = ("calibration", "evaluation", "min_agreement", "min_sqnr_db", "max_metric_drop", "task")
+    none = (
+        "calibration",
+        "evaluation",
+        "manifest",
+        "min_agreement",
+        "min_sqnr_db",
+        "max_metric_drop",
+        "task",
+    )
     assert kwargs == {
         "precision": "int8",
         "max_unrolled_steps": 512,

@@ -1,39 +1,13 @@
 """`inspect` on good, cut, random and mutated files: an answer or an error, never a dead process."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from keras_attention.tflite import ConversionError
 from keras_attention.tflite import Inspection
-from keras_attention.tflite import child
 from keras_attention.tflite import inspect
-from keras_attention.tflite import worker
 
 NUM_MUTATIONS = 30
-START = subprocess.Popen
-# The worker as it is, with empty packages above it in place of those that import Keras: for `inspect` it
-# needs none of that, and starts ten times faster.
-WITHOUT_KERAS = f"""
-import pathlib, runpy, sys, types
-folder = pathlib.Path({worker.__file__!r}).parent
-for name, path in (("keras_attention", []), ("keras_attention.tflite", [str(folder)])):
-    sys.modules[name] = types.ModuleType(name)
-    sys.modules[name].__path__ = path
-sys.argv = ["worker", sys.argv[1]]
-runpy.run_module("keras_attention.tflite.worker", run_name="__main__")
-"""
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    def start(command, **options):
-        assert command[1:3] == ["-m", "keras_attention.tflite.worker"]
-        return START([sys.executable, "-c", WITHOUT_KERAS, command[3]], **options)
-
-    monkeypatch.setattr(child.subprocess, "Popen", start)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 from typing import get_args
@@ -15,6 +16,7 @@ from keras_attention.tflite.commands.common import TARGETS
 from keras_attention.tflite.commands.common import read_samples
 from keras_attention.tflite.commands.common import with_clear_errors
 from keras_attention.tflite.errors import FidelityError
+from keras_attention.tflite.manifest import sidecar_path
 
 
 @click.command()
@@ -51,6 +53,11 @@ from keras_attention.tflite.errors import FidelityError
     type=click.Path(path_type=Path),
     help="Write the report as JSON here, also when a floor refuses the file.",
 )
+@click.option(
+    "--manifest",
+    type=click.Path(path_type=Path),
+    help="A .json file with what the app must know: labels, features, sampling rate, preprocessing ...",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def convert(
     model: Path,
@@ -59,13 +66,14 @@ def convert(
     calibration: Path | None,
     evaluation: Path | None,
     report: Path | None,
+    manifest: Path | None,
     quiet: bool,
     **options: Any,
 ) -> None:
     """Convert the .keras file MODEL to a .tflite file and compare both on real inputs."""
 
     def work() -> None:
-        _check_paths(model, calibration, evaluation, output, report)
+        _check_paths(model, calibration, evaluation, manifest, output, report)
         try:
             result = conversion.convert(
                 model,
@@ -73,6 +81,7 @@ def convert(
                 precision=precision,
                 calibration=read_samples("--calibration", calibration),
                 evaluation=read_samples("--evaluation", evaluation),
+                manifest=_read_manifest(manifest),
                 verbose=0 if quiet else 1,
                 **options,
             )
@@ -86,12 +95,30 @@ def convert(
     with_clear_errors(work)
 
 
+def _read_manifest(path: Path | None) -> Any:
+    """Return the user's entries; `convert` checks what they are."""
+    if path is None:
+        return None
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(
+            '--manifest must be a .json file that holds, for example, {"labels": ["walk", "run"]}. '
+            f"{str(path)!r} can't be read: {error}"
+        ) from error
+
+
 def _check_paths(
-    model: Path, calibration: Path | None, evaluation: Path | None, output: Path, report: Path | None
+    model: Path,
+    calibration: Path | None,
+    evaluation: Path | None,
+    manifest: Path | None,
+    output: Path,
+    report: Path | None,
 ) -> None:
     """Refuse, before any work, a file to write that is also read or can't be written."""
-    read = {"MODEL": model, "--calibration": calibration, "--evaluation": evaluation}
-    written = {"--output": output, "--report": report}
+    read = {"MODEL": model, "--calibration": calibration, "--evaluation": evaluation, "--manifest": manifest}
+    written = {"--output": output, "--report": report, "the manifest to write": sidecar_path(output)}
     for option, path in written.items():
         for other, source in {**read, **written}.items():
             if (

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import manifest as manifests
 from keras_attention.tflite import runtime
 
 
@@ -17,9 +18,11 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     emit("inspect", 0, 0)
     content = Path(job["file"]).read_bytes()
     try:
-        return {**describe(content), "signatures": graphs.signature_names(graphs.read_graph(content))}
+        graph = graphs.read_graph(content)
+        found = {**describe(content), "signatures": graphs.signature_names(graph)}
     except Exception as error:  # flatbuffer classes raise whatever the wrong bytes lead to
         raise ValueError(f"The file is damaged, or needs another runtime: {error}") from error
+    return {**found, "manifest": manifests.read_embedded(graph)}
 
 
 def describe(content: bytes) -> dict[str, Any]:
