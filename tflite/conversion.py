@@ -87,9 +87,9 @@ def convert(
             one piece, scales from `calibration`. Defaults to "int8".
         calibration: representative real samples, needed for "int8"; 100 to 1,000 are enough, at most 1,024
             are used. An array, a list of arrays in input order or a dict by input name, the first axis
-            counting samples, or a tuple of these and targets; a generator, data set or loader of samples or batches,
-            or a function that returns one; or the path of an .npz, .npy or .csv file, or of a folder of .csv
-            files or images. docs/calibration.md shows each, and what is refused.
+            counting samples, or a tuple of these and targets; a generator, data set or loader of samples or
+            batches, or a function that returns one; or the path of an .npz, .npy or .csv file, or of a folder
+            of .csv files or images. docs/calibration.md shows each, and what is refused.
         evaluation: other real samples to compare on, in the same forms, at most 10,000; targets as class
             indices, one-hot rows or values add the task metric to the report. Defaults to the calibration
             samples, and without those to random numbers, which prove less (the report says so).

@@ -49,6 +49,8 @@ def read_batch(where: str, element: Any, specs: Specs) -> Batch:
     """
     inputs, targets, weighted = _split(element, specs)
     arrays = {key: _array(where, key, value) for key, value in _keyed(where, inputs, specs).items()}
+    if not arrays:
+        raise ValueError(f"{where} holds no array. Received: {element!r}")
     is_sample = specs is not None and _is_sample(where, arrays, specs)
     target = None if targets is None else _target(where, targets)
     if is_sample:

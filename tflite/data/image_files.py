@@ -36,7 +36,8 @@ def read_images(argument: str, files: Sequence[tuple[Path, int]], spec: TensorSp
     if len(shape) not in (2, 3) or None in size or (len(shape) == 3 and (shape[2] or 3) not in _COLORS):
         raise ValueError(
             f"`{argument}` is a folder of images, but input {spec.name!r} has the shape {shape}, "
-            "not (height, width, channels) with 1, 3 or 4 channels. Give open sizes by `input_shapes`, or pass arrays."
+            "not (height, width, channels) with 1, 3 or 4 channels. Give open sizes by "
+            "`input_shapes`, or pass arrays."
         )
     color = _COLORS[shape[2] or 3] if len(shape) == 3 else "grayscale"
     for file, label in files:

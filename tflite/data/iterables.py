@@ -31,7 +31,9 @@ def is_stream(data: Any) -> bool:
     """Whether the data must be gone through, element by element, to get at arrays."""
     if isinstance(data, list | tuple):
         # A list of arrays has long meant one array per input, or the samples of one; these are elements.
-        first = data[0] if len(data) else None
+        if not len(data):
+            return True
+        first = data[0]
         return isinstance(first, Mapping) or (
             isinstance(first, list | tuple) and len(first) > 0 and not is_nested_numbers(first)
         )

@@ -77,8 +77,9 @@ def _off_statistics(values: np.ndarray, known: Statistics) -> str | None:
     channel = f"channel {', '.join(kept)}" if kept else "the data"
     return (
         f"{channel} has mean {own[0]:.3g} and deviation {own[1]:.3g}, but the layer {known.layer!r} was "
-        f"adapted to mean {wanted[0]:.3g} and deviation {wanted[1]:.3g} (so in {int(far.sum())} of {int(says.sum())} "
-        "channels). Pass data in the units and order of training: not yet scaled, and not random."
+        f"adapted to mean {wanted[0]:.3g} and deviation {wanted[1]:.3g} (so in {int(far.sum())} of "
+        f"{int(says.sum())} channels). Pass data in the units and order of training: not yet scaled, and not "
+        "random."
     )
 
 
@@ -97,7 +98,8 @@ def _compare(name: str, calibration: np.ndarray, evaluation: np.ndarray) -> list
         raise ValueError(
             f"`calibration`, input {name!r}: its values reach {ours:.3g}, those of `evaluation` {others:.3g} "
             f"(99.9 % of absolute values), a ratio above {_SCALES:g}. Both must be in the units that "
-            "the model was trained with; uint8 codes and images of 0 to 255 are not values of 0 to 1. Scale the wrong one."
+            "the model was trained with; uint8 codes and images of 0 to 255 are not values of 0 to 1. "
+            "Scale the wrong one."
         )
     low, high = calibration.min(), calibration.max()
     outside = np.count_nonzero((evaluation < low) | (evaluation > high)) / evaluation.size
@@ -156,7 +158,11 @@ def noise_kind(values: np.ndarray) -> str | None:
     low, high = float(sample.min()), float(sample.max())
     ends = ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0))
     kind = None
-    if abs(mean) < error and abs(std - 1.0) < error and 2.7 < kurtosis < 3.3:
+    if (
+        abs(mean) < error
+        and abs(std - 1.0) < error
+        and abs(kurtosis - 3.0) < 0.3 + 3.0 * (24.0 / size) ** 0.5
+    ):
         kind = "standard normal"
     elif 1.75 < kurtosis < 1.85 and any(
         start <= low and high <= end and high - low > 0.99 * (end - start) for start, end in ends

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-_FOR_PERCENTILES = 4_000_000
+_FOR_PERCENTILES = 1_000_000
 """Percentiles of more values than this are taken over an even choice of them."""
 _VALUES_OF_A_BLOCK = 1_000_000
 _OUTLIER_DEVIATIONS = 6.0
@@ -19,7 +19,7 @@ _FAR = 20.0
 def summarize(inputs: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
     """Return, for each input, "min", "max", "mean", "std", "p0.01", "p99.99" and "outliers".
 
-    "outliers" is the share of values outside mean +- 6 std. Percentiles are over an even choice of four
+    "outliers" is the share of values outside mean +- 6 std. Percentiles are over an even choice of a
     million values where there are more.
     """
     return {name: _summarize(values) for name, values in inputs.items()}
@@ -54,7 +54,7 @@ def moments(values: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.n
 
 
 def some_values(values: np.ndarray) -> np.ndarray:
-    """Return the values in one row in float64, or an even choice of four million."""
+    """Return the values in one row in float64, or an even choice of a million."""
     flat = values.reshape(-1)
     return flat[:: -(-flat.size // _FOR_PERCENTILES)].astype(np.float64)
 
