@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from keras_attention.tflite.data import gathered as limits
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.model_signature import TensorSpec
+from keras_attention.tflite.model_signature import declared_inputs
+from keras_attention.tflite.model_signature import read_signature
 from keras_attention.tflite.samples import check_samples
 from keras_attention.tflite.samples import gather
 
@@ -188,6 +190,18 @@ def test_a_subclassed_model_gets_the_form_of_the_elements(kind):
     first, second = found.inputs if kind == "list" else (found.inputs["zebra"], found.inputs["tokens"])
     np.testing.assert_array_equal(first, ZEBRAS)
     np.testing.assert_array_equal(second, TOKENS)
+
+
+def test_sizes_that_a_model_leaves_open_come_from_the_stream():
+    inputs = keras.Input((None, 3), name="window")
+    model = keras.Model(inputs, keras.layers.GlobalAveragePooling1D()(inputs))
+    declared = declared_inputs(model)
+    assert declared[0].shape == (None, 3)
+    found = gather("calibration", (window for window in WINDOWS), declared)
+    signature = read_signature(model, found.inputs)
+    assert signature.inputs[0].shape == (11, 3)
+    np.testing.assert_array_equal(check(found, signature).inputs["window"], WINDOWS)
+    assert declared_inputs(model, {"window": (7, 3)})[0].shape == (7, 3)
 
 
 @given(sizes=st.lists(st.integers(0, 7), min_size=1, max_size=20).filter(sum))

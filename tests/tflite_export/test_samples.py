@@ -74,6 +74,7 @@ def test_targets_come_along(inputs):
     samples = check((inputs, targets), TWO)
     np.testing.assert_array_equal(samples.targets, targets)
     assert check((inputs, targets.tolist()), TWO).targets.shape == (13,)
+    assert check((inputs, None), TWO).targets is None
 
 
 @pytest.mark.parametrize(
