@@ -23,16 +23,18 @@ from keras_attention.tflite import manifest_entries
 from keras_attention.tflite import samples as sampling
 from keras_attention.tflite.arguments import Precision
 from keras_attention.tflite.arguments import Task
+from keras_attention.tflite.data.normalization import read_statistics
+from keras_attention.tflite.data.plausibility import check_plausible
+from keras_attention.tflite.data.summary import summarize
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.loading import load_model
 from keras_attention.tflite.model_signature import ModelSignature
+from keras_attention.tflite.model_signature import declared_inputs
 from keras_attention.tflite.model_signature import read_signature
 from keras_attention.tflite.progress import StageProgress
 from keras_attention.tflite.report import Report
 from keras_attention.tflite.samples import Samples
 
-MAX_CALIBRATION_SAMPLES = 1024
-"""More calibration samples than this add minutes and no information; an even choice is taken."""
 RANDOM_SAMPLES = 16
 SLOWER = 1.1
 """Ratio of latencies above which the report says that a file is slower than float32."""
@@ -86,12 +88,14 @@ def convert(
         precision: "float32"; "float16": weights in half precision; "dynamic": int8 weights, activations
             quantized at run time, needs no calibration; "int8": int8 wherever the phone's CPU runs it in
             one piece, scales from `calibration`. Defaults to "int8".
-        calibration: representative real samples, needed for "int8": an array, a list of arrays in input
-            order, or a dict by input name, the first axis counting samples; a tuple of two is taken as
-            (inputs, targets). 100 to 1,000 samples are enough.
-        evaluation: other real samples to compare on, in the same forms; targets as class indices, one-hot
-            rows or values add the task metric to the report. Defaults to the calibration samples, and
-            without those to random numbers, which prove less (the report says so).
+        calibration: representative real samples, needed for "int8"; 100 to 1,000 are enough, at most 1,024
+            are used. An array, a list of arrays in input order or a dict by input name, the first axis
+            counting samples, or a tuple of these and targets; a generator, data set or loader of samples or
+            batches, or a function that returns one; or the path of an .npz, .npy or .csv file, or of a folder
+            of .csv files or images. docs/calibration.md shows each, and what is refused.
+        evaluation: other real samples to compare on, in the same forms, at most 10,000; targets as class
+            indices, one-hot rows or values add the task metric to the report. Defaults to the calibration
+            samples, and without those to random numbers, which prove less (the report says so).
         min_agreement: least share, 0 to 1, of samples answered as by Keras.
         min_sqnr_db: least signal-to-quantization-noise ratio, in dB. Defaults to 10, below which a file
             is certainly broken.
@@ -137,10 +141,13 @@ def convert(
     model = load_model(model) if isinstance(model, str | Path) else model
     checks.check_model(model)
 
-    first = evaluation if evaluation is not None else calibration
-    signature = read_signature(
-        model, None if first is None else sampling.split_targets(first)[0], input_shapes
+    declared = declared_inputs(model, input_shapes)
+    calibration, evaluation = (
+        None if data is None else sampling.gather(argument, data, declared)
+        for argument, data in (("calibration", calibration), ("evaluation", evaluation))
     )
+    first = evaluation if evaluation is not None else calibration
+    signature = read_signature(model, None if first is None else first.inputs, input_shapes)
     checks.check_names(entries, signature, model)
     calibrating = (
         None
@@ -148,6 +155,9 @@ def convert(
         else sampling.check_samples("calibration", calibration, signature, spread=True)
     )
     compared, source = _evaluation(evaluation, calibrating, signature, model)
+    about_samples = _about_samples(
+        calibrating, compared if source == "evaluation" else None, signature, model
+    )
     with StageProgress(verbose) as progress, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         progress("predict", 0, 0)
@@ -155,7 +165,7 @@ def convert(
         fidelity.check_targets(reference, compared.targets, max_metric_drop, task)
         _store(folder / "evaluation.npz", compared)
         if calibrating is not None and precision == "int8":
-            _store(folder / "calibration.npz", calibrating.take(MAX_CALIBRATION_SAMPLES))
+            _store(folder / "calibration.npz", calibrating)
         result = _convert_in_child(model, signature, folder, precision, max_unrolled_steps, progress)
         content = (folder / "model.tflite").read_bytes()
         float32_size = (folder / "float32.tflite").stat().st_size
@@ -163,6 +173,7 @@ def convert(
             kind: fidelity.load_outputs(folder / f"{kind}_outputs.npz") for kind in ("float32", "model")
         }
     remarks = checks.check_loops(result["loops"], precision, max_unrolled_steps)
+    remarks += about_samples
     remarks += fidelity.check_float_form(reference, converted["float32"], model, result["changes"])
     if source == "random":
         remarks.append(
@@ -219,6 +230,16 @@ def _evaluation(
     if calibrating is not None:
         return calibrating, "calibration"
     return fidelity.random_samples(signature, model, RANDOM_SAMPLES), "random"
+
+
+def _about_samples(
+    calibrating: Samples | None, compared: Samples | None, signature: ModelSignature, model: keras.Model
+) -> list[str]:
+    """Return what the user should know of the samples; raise where calibration can't be real data."""
+    given = [samples for samples in (calibrating, compared) if samples is not None]
+    remarks = [remark for samples in given for remark in samples.remarks]
+    calibration, evaluation = (s if s is None else s.inputs for s in (calibrating, compared))
+    return remarks + check_plausible(calibration, evaluation, read_statistics(model, signature))
 
 
 def _store(path: Path, samples: Samples) -> None:
@@ -281,5 +302,10 @@ def _slower(precision: str, latency: dict[str, float]) -> list[str]:
 
 
 def _calibration(calibrating: Samples | None, result: dict[str, Any]) -> dict[str, Any]:
-    count = 0 if calibrating is None else min(len(calibrating), MAX_CALIBRATION_SAMPLES)
-    return {"samples": count, **result["quantization"]}
+    if calibrating is None:
+        return {"samples": 0, **result["quantization"]}
+    return {
+        "samples": len(calibrating),
+        "inputs": summarize(calibrating.inputs),
+        **result["quantization"],
+    }

@@ -77,6 +77,21 @@ def read_signature(
     return _with_fixed_shapes(signature, model, samples, input_shapes or {})
 
 
+def declared_inputs(
+    model: Any, input_shapes: Mapping[str, Sequence[int]] | None = None
+) -> tuple[TensorSpec, ...] | None:
+    """Return the inputs that a model lists, open sizes included; None if it lists none."""
+    tensors = getattr(model, "inputs", None)
+    if not tensors:
+        return None
+    specs = []
+    for spec in _declared(model, tensors).inputs:
+        given = tuple((input_shapes or {}).get(spec.name, ()))
+        shape = given if len(given) == len(spec.shape) else spec.shape
+        specs.append(TensorSpec(spec.name, shape, spec.dtype))
+    return tuple(specs)
+
+
 def _declared(model: Any, tensors: Sequence[Any]) -> ModelSignature:
     struct: Any = getattr(model, "_inputs_struct", None)
     if struct is None and hasattr(model, "_functional"):  # a Sequential model wraps a functional one

@@ -38,8 +38,8 @@ class Report:
         float32_sqnr_db: sqnr_db of the float32 file, which shows what lowering alone changed.
         metric: {"name", "keras", "tflite"} where the evaluation has targets, else None.
         latency_ms: {"min", "median", "float32_min", "float32_median"}, one sample, one thread.
-        calibration: {"samples", "ranges", "trials", "static", "dynamic"}: see `docs/conversion.md`; empty
-            where none was needed.
+        calibration: {"samples", "inputs", "ranges", "trials", "static", "dynamic"}: see
+            `docs/conversion.md`; empty where none was needed.
         changes: layer path -> what lowering changed.
         remarks: what the user should know.
         versions: package -> version.

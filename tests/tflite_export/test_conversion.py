@@ -196,9 +196,13 @@ def test_size_and_the_rest_of_the_report(converted, name, precision):
     about_precision = [remark for remark in report.remarks if "half precision" in remark]
     assert bool(about_precision) == (name == "half")
     is_slow = report.latency_ms["min"] > conversion.SLOWER * report.latency_ms["float32_min"]
-    assert len(report.remarks) == len(about_precision) + is_slow
+    about_samples = [remark for remark in report.remarks if "looks like random numbers" in remark]
+    sizes = [np.size(values) for values in keras.tree.flatten(converted(name, precision).case.calibration)]
+    assert bool(about_samples) == (precision == "int8" and name != "tokens" and max(sizes) >= 1000)
+    assert len(report.remarks) == len(about_precision) + len(about_samples) + is_slow
     if precision == "int8":
         assert report.calibration["samples"] == 64
+        assert list(report.calibration["inputs"]) == [text.split(":")[0] for text in report.inputs]
         assert report.calibration["ranges"] in report.calibration["trials"]
     else:
         assert report.calibration == {}

@@ -74,6 +74,7 @@ def test_targets_come_along(inputs):
     samples = check((inputs, targets), TWO)
     np.testing.assert_array_equal(samples.targets, targets)
     assert check((inputs, targets.tolist()), TWO).targets.shape == (13,)
+    assert check((inputs, None), TWO).targets is None
 
 
 @pytest.mark.parametrize(
@@ -237,9 +238,19 @@ REFUSED = {
     ),
     "complex": (windows() * 1j, ONE, TypeError, ["input 'window'", "dtype=complex"]),
     "none_inside": (np.full((13, 11, 3), None), ONE, TypeError, ["input 'window'", "dtype=object"]),
-    "generator": ((w for w in windows()), ONE, TypeError, ["input 'window'", "type=generator", "an array"]),
+    "one_shot_function": (
+        lambda x: x,
+        ONE,
+        TypeError,
+        ["`calibration` must be a function without arguments"],
+    ),
     "ragged": ([[[1.0] * 3] * 11, [[1.0] * 3] * 5], ONE, TypeError, ["input 'window'", "array of numbers"]),
-    "text_alone": ("samples.npz", ONE, TypeError, ["input 'window'", "type=str"]),
+    "text_alone": (
+        "nothing.npz",
+        ONE,
+        FileNotFoundError,
+        ["`calibration`", ".npz, .npy or .csv", "'nothing.npz'"],
+    ),
     "different_counts": (
         [zebras(13), tokens(11)],
         TWO,

@@ -12,9 +12,8 @@ import click
 from keras_attention.tflite import arguments
 from keras_attention.tflite import conversion
 from keras_attention.tflite import files
-from keras_attention.tflite.commands.common import TARGETS
-from keras_attention.tflite.commands.common import read_samples
 from keras_attention.tflite.commands.common import with_clear_errors
+from keras_attention.tflite.data.paths import TARGETS
 from keras_attention.tflite.errors import FidelityError
 from keras_attention.tflite.manifest import sidecar_path
 
@@ -34,12 +33,14 @@ from keras_attention.tflite.manifest import sidecar_path
 @click.option(
     "--calibration",
     type=click.Path(path_type=Path),
-    help="An .npz file with one array per input, by input name (a single array may have any name).",
+    help="An .npz file with one array per input, by name (a single one may have any); an .npy or .csv "
+    "file; or a folder of .csv files or images.",
 )
 @click.option(
     "--evaluation",
     type=click.Path(path_type=Path),
-    help=f"The same, to compare on; an array named '{TARGETS}' adds the accuracy.",
+    help=f"The same, to compare on; an array '{TARGETS}' in .npz, or a subfolder for each class, adds the "
+    "accuracy.",
 )
 @click.option("--min-agreement", type=float, help="Refuse a file that answers otherwise more often, 0 to 1.")
 @click.option("--min-sqnr-db", type=float, help="Refuse a file with more noise than this, in dB.")
@@ -79,8 +80,8 @@ def convert(
                 model,
                 output,
                 precision=precision,
-                calibration=read_samples("--calibration", calibration),
-                evaluation=read_samples("--evaluation", evaluation),
+                calibration=calibration,
+                evaluation=evaluation,
                 manifest=_read_manifest(manifest),
                 verbose=0 if quiet else 1,
                 **options,
@@ -118,6 +119,10 @@ def _check_paths(
 ) -> None:
     """Refuse, before any work, a file to write that is also read or can't be written."""
     read = {"MODEL": model, "--calibration": calibration, "--evaluation": evaluation, "--manifest": manifest}
+    for option in ("--calibration", "--evaluation"):
+        source = read[option]
+        if source is not None and not source.exists():
+            raise ValueError(f"{option}: no such file or folder: {str(source)!r}")
     written = {"--output": output, "--report": report, "the manifest to write": sidecar_path(output)}
     for option, path in written.items():
         for other, source in {**read, **written}.items():
