@@ -7,6 +7,7 @@ import click
 import keras_attention
 from keras_attention.tflite.commands.convert import convert
 from keras_attention.tflite.commands.inspect import inspect
+from keras_attention.tflite.commands.report import report
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -17,6 +18,7 @@ def main() -> None:
 
 main.add_command(convert)
 main.add_command(inspect)
+main.add_command(report)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from keras_attention.tflite.commands.common import TARGETS
 from keras_attention.tflite.commands.common import read_samples
 from keras_attention.tflite.commands.common import with_clear_errors
 from keras_attention.tflite.errors import FidelityError
+from keras_attention.tflite.report import check_ending
 
 
 @click.command()
@@ -48,8 +49,10 @@ from keras_attention.tflite.errors import FidelityError
 )
 @click.option(
     "--report",
+    "reports",
     type=click.Path(path_type=Path),
-    help="Write the report as JSON here, also when a floor refuses the file.",
+    multiple=True,
+    help="Write the report here, as .json or .html, also when a floor refuses the file. May be repeated.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def convert(
@@ -58,14 +61,14 @@ def convert(
     precision: arguments.Precision,
     calibration: Path | None,
     evaluation: Path | None,
-    report: Path | None,
+    reports: tuple[Path, ...],
     quiet: bool,
     **options: Any,
 ) -> None:
     """Convert the .keras file MODEL to a .tflite file and compare both on real inputs."""
 
     def work() -> None:
-        _check_paths(model, calibration, evaluation, output, report)
+        _check_paths(model, calibration, evaluation, output, reports)
         try:
             result = conversion.convert(
                 model,
@@ -77,32 +80,33 @@ def convert(
                 **options,
             )
         except FidelityError as error:
-            if report is not None:
+            for report in reports:
                 error.report.write(report)
             raise
-        if report is not None:
+        for report in reports:
             result.write_report(report)
 
     with_clear_errors(work)
 
 
 def _check_paths(
-    model: Path, calibration: Path | None, evaluation: Path | None, output: Path, report: Path | None
+    model: Path,
+    calibration: Path | None,
+    evaluation: Path | None,
+    output: Path,
+    reports: tuple[Path, ...],
 ) -> None:
     """Refuse, before any work, a file to write that is also read or can't be written."""
     read = {"MODEL": model, "--calibration": calibration, "--evaluation": evaluation}
-    written = {"--output": output, "--report": report}
-    for option, path in written.items():
-        for other, source in {**read, **written}.items():
-            if (
-                path is not None
-                and source is not None
-                and other != option
-                and path.resolve() == source.resolve()
-            ):
+    seen = [(option, path.resolve()) for option, path in read.items() if path is not None]
+    for option, path in [("--output", output), *(("--report", report) for report in reports)]:
+        for other, source in seen:
+            if path.resolve() == source:
                 raise ValueError(f"{option} and {other} are the same file: {str(path)!r}")
-    if report is not None:
+        seen.append((option, path.resolve()))
+    for path in reports:
         try:
-            files.check_writable(report)
-        except OSError as error:
+            check_ending(path)
+            files.check_writable(path)
+        except (OSError, ValueError) as error:
             raise ValueError(f"--report: {error}") from error
