@@ -8,6 +8,7 @@ from typing import Any
 from keras_attention.tflite import metrics
 
 UNKNOWN = "–"  # noqa: RUF001  (the dash of tables)
+NOT_FINITE = "not finite"
 
 
 def decibels(ratio: float | None) -> str:
@@ -28,11 +29,11 @@ def milliseconds(time: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Return a share such as "99.48 %", cut and not rounded, so that only all are 100 %."""
+    """Return a share such as "99.48%", cut and not rounded, so that only all are 100%."""
     if share is None or not math.isfinite(share):
         return UNKNOWN
     hundredths = math.floor(share * 10_000 + 1e-9)
-    return f"{hundredths / 100:.4g} %"
+    return f"{hundredths / 100:.4g}%"
 
 
 def plain(value: Any) -> str:
@@ -41,4 +42,6 @@ def plain(value: Any) -> str:
         return UNKNOWN
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}" if math.isfinite(value) else NOT_FINITE
+    return str(value)

@@ -13,9 +13,8 @@ from keras_attention.tflite import operator_segments
 
 SURE = 0.99
 """Least agreement for which the page says "right" without a remark."""
-LONGEST_DB_BAR = 80.0
+LONGEST_DB_BAR = 80
 """A bar of signal to noise is full here; more is rounding."""
-_BROKEN = "not finite"
 
 
 def render(values: dict[str, Any]) -> str:
@@ -78,7 +77,8 @@ def _verdict(values: dict[str, Any], concerns: list[str]) -> dict[str, str]:
     if not concerns:
         return {"kind": "right", "word": "Right", "sentence": f"{sentence}."}
     count = "one remark" if len(concerns) == 1 else f"{len(concerns)} remarks"
-    return {"kind": "remarks", "word": f"With {count}", "sentence": f"{sentence}."}
+    word = "Right" if values["agreement"] >= SURE else "To be checked"
+    return {"kind": "remarks", "word": f"{word}, with {count}", "sentence": f"{sentence}."}
 
 
 def _bars(values: dict[str, Any]) -> list[dict[str, Any]]:
@@ -157,7 +157,7 @@ def _sample(sample: dict[str, Any], labels: Any) -> dict[str, Any]:
 
 def _bar(value: float, low: float, high: float) -> dict[str, str]:
     if not math.isfinite(value):
-        return {"text": _BROKEN, "start": "0", "width": "0"}
+        return {"text": formatting.plain(value), "start": "0", "width": "0"}
     span = (high - low) or 1.0
     start, end = (min(0.0, value) - low) / span, (max(0.0, value) - low) / span
-    return {"text": f"{value:.4g}", "start": f"{100 * start:.2f}", "width": f"{100 * (end - start):.2f}"}
+    return {"text": formatting.plain(float(value)), "start": f"{100 * start:.2f}", "width": f"{100 * (end - start):.2f}"}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Headless Chromium over its debugging pipe: what a page loads, says, and looks like on a phone.
 
-python tests/browser/chromium.py report.html report.png    # a picture of the page, 390 px wide
+python tests/chromium.py report.html report.png    # a picture of the page, 390 px wide
 """
 
 import base64
