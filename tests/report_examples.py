@@ -57,7 +57,15 @@ def candidate(precision, **changes):
 def full(**changes):
     """A report with all there is; one operator is outside XNNPACK."""
     unmade = dict.fromkeys(
-        ("size_bytes", "latency_ms", "agreement", "sqnr_db", "metric", "delegate_partitions", "fully_delegated")
+        (
+            "size_bytes",
+            "latency_ms",
+            "agreement",
+            "sqnr_db",
+            "metric",
+            "delegate_partitions",
+            "fully_delegated",
+        )
     )
     values = {
         "model_name": "activity",
@@ -96,7 +104,11 @@ def full(**changes):
         ),
         "fully_delegated": False,
         "delegate_partitions": 2,
-        "calibration": {"samples": 567, "ranges": "percentile", "trials": {"minmax": 46.6155, "percentile": 49.3}},
+        "calibration": {
+            "samples": 567,
+            "ranges": "percentile",
+            "trials": {"minmax": 46.6155, "percentile": 49.3},
+        },
         "changes": {"memory": "written out in 7 steps"},
         "remarks": ("Compared on random inputs only.",),
         "manifest": {

@@ -7,7 +7,7 @@ from typing import Any
 
 from keras_attention.tflite import metrics
 
-UNKNOWN = "–"  # noqa: RUF001  (the dash of tables)
+UNKNOWN = "\N{EN DASH}"
 NOT_FINITE = "not finite"
 
 

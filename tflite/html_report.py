@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +21,8 @@ LONGEST_DB_BAR = 80
 
 def render(values: dict[str, Any]) -> str:
     """Return the page for what `Report.to_dict` gives, or for the same read back from JSON."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    for name in ("decibels", "kilobytes", "milliseconds", "percent", "plain"):
-        environment.filters[name] = getattr(formatting, name)
     concerns = _concerns(values)
-    return environment.get_template("report.html").render(
+    return _template().render(
         report=values,
         concerns=concerns,
         verdict=_verdict(values, concerns),
@@ -39,6 +32,20 @@ def render(values: dict[str, Any]) -> str:
         sure=SURE,
         longest_db_bar=LONGEST_DB_BAR,
     )
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for name in ("decibels", "kilobytes", "milliseconds", "percent", "plain"):
+        environment.filters[name] = getattr(formatting, name)
+    return environment.get_template("report.html")
 
 
 def _concerns(values: dict[str, Any]) -> list[str]:
@@ -62,7 +69,9 @@ def _verdict(values: dict[str, Any], concerns: list[str]) -> dict[str, str]:
     """Return the kind, which sets the colour, its word, and one sentence."""
     precision = values["precision"]
     if values["refusal"]:
-        sentence = f"The {precision} file is less exact than allowed, and was not written: {values['refusal']}."
+        sentence = (
+            f"The {precision} file is less exact than allowed, and was not written: {values['refusal']}."
+        )
         return {"kind": "refused", "word": "Refused", "sentence": sentence}
     sentence = (
         f"The {precision} file gives Keras' answer in {formatting.percent(values['agreement'])} of "
@@ -70,10 +79,8 @@ def _verdict(values: dict[str, Any], concerns: list[str]) -> dict[str, str]:
     )
     size, time = values["float32_size_bytes"], values["latency_ms"]["float32_min"]
     if values["size_bytes"] != size and size > 0 and time > 0:
-        sentence += (
-            f", with {values['size_bytes'] / size:.0%} of the size and {values['latency_ms']['min'] / time:.0%} "
-            "of the time of the float32 file"
-        )
+        shares = values["size_bytes"] / size, values["latency_ms"]["min"] / time
+        sentence += ", with {:.0%} of the size and {:.0%} of the time of the float32 file".format(*shares)
     if not concerns:
         return {"kind": "right", "word": "Right", "sentence": f"{sentence}."}
     count = "one remark" if len(concerns) == 1 else f"{len(concerns)} remarks"
@@ -105,7 +112,7 @@ def _bars(values: dict[str, Any]) -> list[dict[str, Any]]:
             "chosen": False,
         }
         files = [reference, *files]
-    measures = (
+    measures: tuple[tuple[str, str, str, Callable[[Any], str], float | None], ...] = (
         ("Size", "shorter is better", "size_bytes", formatting.kilobytes, None),
         ("Latency", "one sample, one thread; shorter is better", "latency", formatting.milliseconds, None),
         ("Agreement with Keras", "longer is better", "agreement", formatting.percent, 1.0),
@@ -113,8 +120,12 @@ def _bars(values: dict[str, Any]) -> list[dict[str, Any]]:
     )
     groups = []
     for title, note, key, text, full in measures:
-        shown = [(file, (file["latency_ms"] or {}).get("min") if key == "latency" else file[key]) for file in files]
-        shown = [(file, value) for file, value in shown if value is not None]
+        values_of = [
+            (file["latency_ms"] or {}).get("min") if key == "latency" else file[key] for file in files
+        ]
+        shown: list[tuple[dict[str, Any], float]] = [
+            (file, value) for file, value in zip(files, values_of, strict=True) if value is not None
+        ]
         longest = full or max((value for _, value in shown if math.isfinite(value)), default=0.0)
         rows = [
             {
@@ -141,7 +152,9 @@ def _sample(sample: dict[str, Any], labels: Any) -> dict[str, Any]:
     if isinstance(labels, dict):
         labels = labels.get(sample["output"])
     pairs = list(zip(sample["keras"], sample["tflite"], strict=False))
-    known = isinstance(labels, list | tuple) and len(labels) == len(pairs) and sample["first"] % len(pairs) == 0
+    known = (
+        isinstance(labels, list | tuple) and len(labels) == len(pairs) and sample["first"] % len(pairs) == 0
+    )
     finite = [value for pair in pairs for value in pair if math.isfinite(value)]
     low, high = min([0.0, *finite]), max([0.0, *finite])
     rows = [
@@ -160,4 +173,8 @@ def _bar(value: float, low: float, high: float) -> dict[str, str]:
         return {"text": formatting.plain(value), "start": "0", "width": "0"}
     span = (high - low) or 1.0
     start, end = (min(0.0, value) - low) / span, (max(0.0, value) - low) / span
-    return {"text": formatting.plain(float(value)), "start": f"{100 * start:.2f}", "width": f"{100 * (end - start):.2f}"}
+    return {
+        "text": formatting.plain(float(value)),
+        "start": f"{100 * start:.2f}",
+        "width": f"{100 * (end - start):.2f}",
+    }

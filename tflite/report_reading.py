@@ -96,7 +96,7 @@ def _check(value: Any, hint: Any, place: str) -> None:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Tell whether what JSON gave is of that type; a whole number may stand for a float, a list for a tuple."""
+    """Tell whether JSON gave that type; whole numbers may stand for floats, lists for tuples."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any:
         return True

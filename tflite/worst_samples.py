@@ -40,7 +40,7 @@ def find(
     largest = relative.max(axis=0)
     order = np.argsort(-largest, kind="stable")[:MOST_SAMPLES]
     agreeing = [
-        metrics.agreeing(a, b, task).reshape(len(a), -1).all(axis=1)
+        np.asarray(metrics.agreeing(a, b, task).reshape(len(a), -1).all(axis=1))
         for a, b, task in zip(reference, result, tasks, strict=True)
     ]
     found = []
@@ -75,7 +75,7 @@ def _relative(errors: np.ndarray, reference: np.ndarray) -> np.ndarray:
 
 
 def _window(shape: tuple[int, ...], place: int) -> tuple[int, int]:
-    """Return from where to where to show: all, else the row of `place`, else the part of the row around it."""
+    """Return first and end of what to show: all, or the row of `place`, or the part of the row around it."""
     size = int(np.prod(shape))
     if size <= MOST_VALUES:
         return 0, size

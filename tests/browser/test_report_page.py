@@ -25,7 +25,12 @@ REPORTS = {
         changes={LONG: LONG},
         manifest={LONG: {LONG: {LONG: [LONG, 1.5]}}},
         partition_map=tuple(
-            {"index": index, "operator": "ADD" * (1 + index % 7), "dtype": "int8", "partition": index % 3 or None}
+            {
+                "index": index,
+                "operator": "ADD" * (1 + index % 7),
+                "dtype": "int8",
+                "partition": index % 3 or None,
+            }
             for index in range(997)
         ),
     ),

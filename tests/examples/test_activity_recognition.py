@@ -388,6 +388,7 @@ class TestScript:
         assert {path.name for path in tmp_path.iterdir()} == {
             "model.keras",
             "model_int8.tflite",
+            "report.html",
             "report.json",
             "attention.png",
             "metrics.json",

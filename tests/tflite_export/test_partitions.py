@@ -72,7 +72,13 @@ def test_known_graphs(function):
 
 @pytest.mark.parametrize(
     ("name", "precision"),
-    [("cnn", "int8"), ("transformer", "int8"), ("cnn", "float16"), ("conv_lstm", "dynamic"), ("tokens", "int8")],
+    [
+        ("cnn", "int8"),
+        ("transformer", "int8"),
+        ("cnn", "float16"),
+        ("conv_lstm", "dynamic"),
+        ("tokens", "int8"),
+    ],
 )
 def test_conversions(converted, name, precision):
     got = converted(name, precision)

@@ -83,7 +83,9 @@ def test_part_with_the_largest_error(shape, place, first, count):
 
 def test_integers():
     reference = np.array([[3, 4], [5, 6], [7, 8]])
-    (found,) = worst_samples.find([reference], [reference + [[0, 0], [0, 2], [0, 0]]], ["labels"], ["ids"])
+    (found,) = worst_samples.find(
+        [reference], [reference + np.array([[0, 0], [0, 2], [0, 0]])], ["labels"], ["ids"]
+    )
     assert (found["index"], found["keras"], found["tflite"]) == (1, [5.0, 6.0], [5.0, 8.0])
     assert found["agrees"] is False
 
