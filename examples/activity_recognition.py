@@ -11,7 +11,7 @@
 
 Seven shoulder exercises by ten subjects with a watch on either arm, in windows of 128 samples (2.56 s), half
 overlapping. By default subjects 9 and 10 (the last of five folds) are never seen in training. Writes
-model.keras, model_<precision>.tflite, report.json, attention.png and metrics.json into --out.
+model.keras, model_<precision>.tflite, report.json, report.html, attention.png and metrics.json into --out.
 
 How the hyper-parameters were chosen: augmentation, optimizer and epochs were set before the first
 cross-validation, by reasoning about what differs between people (`common/activity_augmentation.py`) and
@@ -152,6 +152,7 @@ def train_and_convert(
     result = convert(model, train, test_windows, precision, out / f"model_{precision}.tflite", quick=quick)
     written.append(out / f"model_{precision}.tflite")
     written.append(result.write_report(out / "report.json"))
+    written.append(result.write_report(out / "report.html"))
     written.append(draw_attention(model, test, out / "attention.png", unseen=split == "subject"))
     metrics = {
         "split": split,

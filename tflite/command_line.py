@@ -8,6 +8,7 @@ import keras_attention
 from keras_attention.tflite.commands.benchmark import benchmark
 from keras_attention.tflite.commands.convert import convert
 from keras_attention.tflite.commands.inspect import inspect
+from keras_attention.tflite.commands.report import report
 from keras_attention.tflite.commands.verify import verify
 
 
@@ -21,6 +22,7 @@ main.add_command(benchmark)
 main.add_command(convert)
 main.add_command(inspect)
 main.add_command(verify)
+main.add_command(report)
 
 
 if __name__ == "__main__":

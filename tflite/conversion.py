@@ -21,6 +21,7 @@ from keras_attention.tflite import files
 from keras_attention.tflite import manifest as manifests
 from keras_attention.tflite import manifest_entries
 from keras_attention.tflite import samples as sampling
+from keras_attention.tflite import worst_samples
 from keras_attention.tflite.arguments import Precision
 from keras_attention.tflite.arguments import Task
 from keras_attention.tflite.data.normalization import read_statistics
@@ -56,7 +57,7 @@ class Conversion:
     report: Report
 
     def write_report(self, path: str | Path) -> Path:
-        """Write the report as JSON and return the path."""
+        """Write the report, as JSON or as a page by the ending of `path`, and return the path."""
         return self.report.write(path)
 
 
@@ -210,8 +211,11 @@ def convert(
             **result["file"],
             "inputs": tuple(result["file"]["inputs"]),
             "outputs": tuple(result["file"]["outputs"]),
+            "partition_map": tuple(result["file"]["partition_map"]),
         },
         **measured,
+        worst_samples=worst_samples.find(reference, converted["model"], measured["task"], result["outputs"]),
+        model_name=model.name,
     )
     fidelity.check_floors(report, min_agreement, min_sqnr_db, max_metric_drop)
     if target is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -229,8 +230,9 @@ def check_floors(
                 f"{report.metric['name']} loses {drop:.4f}, more than max_metric_drop={max_metric_drop:g}"
             )
     if faults:
+        refusal = "; ".join(faults)
         raise FidelityError(
-            f"The {report.precision} file is less exact than allowed, not written: {'; '.join(faults)}. "
+            f"The {report.precision} file is less exact than allowed, not written: {refusal}. "
             "Calibrate on more representative samples, or use precision='dynamic' or 'float16'.",
-            report,
+            dataclasses.replace(report, refusal=refusal),
         )

@@ -31,6 +31,8 @@ class Inspection:
         delegate_partitions: pieces of the graph that XNNPACK runs; 1 is best.
         fully_delegated: whether no operator is left outside XNNPACK.
         manifest: what the file says of itself, as docs/manifest.md describes it, or None.
+        partition_map: {"index", "operator", "dtype", "partition"} per operator of the main graph, in order;
+            the partition of an operator outside XNNPACK is None.
     """
 
     path: Path
@@ -43,6 +45,7 @@ class Inspection:
     delegate_partitions: int
     fully_delegated: bool
     manifest: dict[str, Any] | None
+    partition_map: tuple[dict[str, Any], ...]
 
     def print(self, console: Console | None = None) -> None:
         """Print the inspection as tables."""
@@ -54,7 +57,7 @@ class Inspection:
         table.add_row("outputs", "\n".join(self.outputs))
         table.add_row("tensors", ", ".join(f"{count} {kind}" for kind, count in self.tensor_dtypes.items()))
         table.add_row("operators", ", ".join(f"{count} {name}" for name, count in self.operators.items()))
-        whole = "the whole graph" if self.fully_delegated else "some operators left outside"
+        whole = "the whole graph" if self.fully_delegated else f"left outside: {self._outside()}"
         table.add_row("XNNPACK partitions", f"{self.delegate_partitions}, {whole}")
         if self.manifest is None:
             table.add_row("manifest", "none")
@@ -62,6 +65,11 @@ class Inspection:
             for key, text in manifests.rows(self.manifest):
                 table.add_row(f"manifest: {key}", escape(text))
         console.print(table)
+
+    def _outside(self) -> str:
+        """Name the operators that XNNPACK left to the interpreter."""
+        names = {row["operator"]: None for row in self.partition_map if row["partition"] is None}
+        return ", ".join(names) or "some operators"
 
 
 def inspect(path: str | Path) -> Inspection:
@@ -95,6 +103,6 @@ def inspect(path: str | Path) -> Inspection:
             )
         except ConversionError as error:
             raise ConversionError(f"{str(path)!r} can't be inspected. {error}") from error
-    for field in ("inputs", "outputs", "signatures"):
+    for field in ("inputs", "outputs", "signatures", "partition_map"):
         result[field] = tuple(result[field])
     return Inspection(path=path, size_bytes=path.stat().st_size, **result)

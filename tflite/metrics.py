@@ -31,7 +31,12 @@ def sqnr_db(reference: np.ndarray, result: np.ndarray) -> float:
 
 
 def agreement(reference: np.ndarray, result: np.ndarray, task: str) -> float:
-    """Return the share of samples (positions) on which both arrays agree.
+    """Return the share of samples (positions) on which both arrays agree; arguments as for `agreeing`."""
+    return float(np.mean(agreeing(reference, result, task)))
+
+
+def agreeing(reference: np.ndarray, result: np.ndarray, task: str) -> np.ndarray:
+    """Tell for each sample (position) whether both arrays agree.
 
     Args:
         reference: Keras' outputs.
@@ -40,15 +45,15 @@ def agreement(reference: np.ndarray, result: np.ndarray, task: str) -> float:
             the range of Keras' outputs. "labels": the same integer.
     """
     if task == "labels":
-        return float(np.mean(np.asarray(reference) == np.asarray(result)))
+        return np.asarray(reference) == np.asarray(result)
     if task == "classification":
         finite = np.isfinite(result).reshape((*decisions(result).shape, -1)).all(axis=-1)
-        return float(np.mean((decisions(reference) == decisions(result)) & finite))
+        return np.asarray((decisions(reference) == decisions(result)) & finite)
     reference = np.asarray(reference, np.float64)
     spread = float(reference.max() - reference.min())
     scale = spread if spread > 0.0 else float(np.abs(reference).max())
-    near = np.abs(reference - np.asarray(result, np.float64)) <= REGRESSION_TOLERANCE * scale
-    return float(np.mean(near))
+    difference = np.abs(reference - np.asarray(result, np.float64))
+    return np.asarray(difference <= REGRESSION_TOLERANCE * scale)
 
 
 def max_abs_error(reference: np.ndarray, result: np.ndarray) -> float:

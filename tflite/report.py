@@ -1,10 +1,11 @@
-"""The report of a conversion: plain numbers, as JSON and as a table."""
+"""The report of a conversion: plain numbers, as JSON, as a page and as a table."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from dataclasses import dataclass
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from keras_attention.tflite import files
-from keras_attention.tflite import metrics
+from keras_attention.tflite import html_report
+from keras_attention.tflite import report_reading
+from keras_attention.tflite.formatting import decibels
+from keras_attention.tflite.formatting import kilobytes
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,19 @@ class Report:
         changes: layer path -> what lowering changed.
         remarks: what the user should know.
         versions: package -> version.
+        model_name: name of the Keras model.
+        refusal: why a floor refused the file; "" where the file was accepted.
+        reason: why this file was chosen among the candidates; "" where there was no choice.
+        candidates: per file that was tried {"precision", "size_bytes", "latency_ms": {"min", "median"},
+            "agreement", "sqnr_db", "metric", "delegate_partitions", "fully_delegated", "passes", "chosen",
+            "remark"}; the numbers are None where the file could not be made.
+        sensitivity: per layer, worst first: {"layer", "operators", "sqnr_db", "treatment", "advice"}.
+        worst_samples: up to eight evaluation samples with the largest error: {"index", "output", "keras",
+            "tflite", "first", "max_abs_error", "agrees"}; at most 32 values, from place `first` on.
+        partition_map: per operator of the main graph, in order: {"index", "operator", "dtype",
+            "partition"}; the partition is None outside XNNPACK.
+        manifest: what the app has to know, as stored in the file.
+        minimum_runtime: the oldest runtime that knows all operators of the file; "" where not known.
     """
 
     precision: str
@@ -67,17 +84,51 @@ class Report:
     changes: dict[str, str]
     remarks: tuple[str, ...]
     versions: dict[str, str]
+    model_name: str = ""
+    refusal: str = ""
+    reason: str = ""
+    candidates: tuple[dict[str, Any], ...] = ()
+    sensitivity: tuple[dict[str, Any], ...] = ()
+    worst_samples: tuple[dict[str, Any], ...] = ()
+    partition_map: tuple[dict[str, Any], ...] = ()
+    manifest: dict[str, Any] = field(default_factory=dict)
+    minimum_runtime: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain Python values, ready for JSON."""
         return dataclasses.asdict(self)
 
     def write(self, path: str | Path) -> Path:
-        """Write the report as JSON, whole or not at all, and return the path."""
+        """Write the report, whole or not at all, and return the path.
+
+        Args:
+            path: a .json file for programs, or an .html file for people: one page without anything to load.
+        """
         path = Path(path)
+        check_ending(path)
         files.check_writable(path)
-        files.write_whole(path, (json.dumps(self.to_dict(), indent=2) + "\n").encode())
+        if path.suffix.lower() == ".json":
+            text = json.dumps(self.to_dict(), indent=2) + "\n"
+        else:
+            text = html_report.render(self.to_dict())
+        files.write_whole(path, text.encode())
         return path
+
+    @classmethod
+    def read(cls, path: str | Path) -> Report:
+        """Read a report that `write` wrote as JSON.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: it is no report; the message names the field.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise FileNotFoundError(f"`path` must be a report in JSON. No such file: {str(path)!r}")
+        try:
+            return cls(**report_reading.check_values(json.loads(path.read_bytes()), cls))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{str(path)!r} is no report of a conversion: {error}") from error
 
     def table(self) -> Table:
         """Return the report as a table for the terminal."""
@@ -86,13 +137,13 @@ class Report:
         table.add_column("float32 reference", justify="right")
         table.add_column(f"{self.precision} file", justify="right")
         latency = self.latency_ms
-        table.add_row("size", _kilobytes(self.float32_size_bytes), _kilobytes(self.size_bytes))
+        table.add_row("size", kilobytes(self.float32_size_bytes), kilobytes(self.size_bytes))
         table.add_row(
             "latency, min (median)",
             f"{latency['float32_min']:.3f} ({latency['float32_median']:.3f}) ms",
             f"{latency['min']:.3f} ({latency['median']:.3f}) ms",
         )
-        table.add_row("SQNR against Keras", _decibels(self.float32_sqnr_db), _decibels(self.sqnr_db))
+        table.add_row("SQNR against Keras", decibels(self.float32_sqnr_db), decibels(self.sqnr_db))
         table.add_row("agreement with Keras", "", f"{self.agreement:.2%} of {self.samples}")
         table.add_row("largest error", "", f"{self.max_abs_error:.3g}")
         if self.metric is not None:
@@ -113,9 +164,7 @@ class Report:
             console.print(f"note: {remark}", style="yellow", markup=False)
 
 
-def _decibels(ratio: float) -> str:
-    return "equal" if ratio >= metrics.EXACT_DB else f"{ratio:.1f} dB"
-
-
-def _kilobytes(size: int) -> str:
-    return f"{size / 1000:,.1f} kB"
+def check_ending(path: Path) -> None:
+    """Raise `ValueError` unless the name tells a form in which a report can be written."""
+    if path.suffix.lower() not in (".json", ".html"):
+        raise ValueError(f"A report must be a .json or .html file. Received: {str(path)!r}")

@@ -18,6 +18,8 @@ import numpy as np
 from ai_edge_litert.compiled_model import CompiledModel
 from ai_edge_litert.interpreter import Interpreter
 
+from keras_attention.tflite import partitions
+
 Progress = Callable[[int, int], None]
 RUNS_PER_TURN = 5
 MIN_ROUNDS = 4
@@ -163,9 +165,21 @@ def partitions_and_operators(content: bytes) -> tuple[int, dict[str, int]]:
 
     One piece is best; the operators are counted as in the file, most frequent first.
     """
-    names = [detail["op_name"] for detail in load_interpreter(content)._get_ops_details()]
-    counts = collections.Counter(name for name in names if name != "DELEGATE")
-    return names.count("DELEGATE"), dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    return count_operators(operator_details(content))
+
+
+def operator_details(content: bytes) -> list[dict[str, Any]]:
+    """Return what the runtime lists: the file's operators in order, then one "DELEGATE" for each piece."""
+    return list(load_interpreter(content)._get_ops_details())
+
+
+def count_operators(details: Sequence[Mapping[str, Any]]) -> tuple[int, dict[str, int]]:
+    """Return the number of pieces, and operator name -> count, most frequent first."""
+    names = [detail["op_name"] for detail in details]
+    counts = collections.Counter(name for name in names if name != partitions.DELEGATE)
+    return names.count(partitions.DELEGATE), dict(
+        sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    )
 
 
 def is_fully_delegated(content: bytes) -> bool:

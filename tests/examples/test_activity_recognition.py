@@ -389,6 +389,7 @@ class TestScript:
             "model.keras",
             "model_int8.tflite",
             "model_int8.manifest.json",
+            "report.html",
             "report.json",
             "attention.png",
             "metrics.json",

@@ -79,6 +79,7 @@ def test_convert_and_inspect(run, folder):
         *("--calibration", folder / "calibration.npz", "--evaluation", folder / "evaluation.npz"),
         *("--min-agreement", "0.9", "--max-metric-drop", "0.1", "--report", folder / "report.json"),
         *("--manifest", folder / "entries.json"),
+        *("--report", folder / "report.html"),
     )
     assert result.exit_code == 0, result.output
     assert "Conversion to int8" in result.output and "accuracy (Keras 1.0000)" in result.output
@@ -86,6 +87,9 @@ def test_convert_and_inspect(run, folder):
     assert report["size_bytes"] == out.stat().st_size and report["precision"] == "int8"
     assert report["metric"]["keras"] == 1.0 and report["agreement"] >= 0.9
     assert report["calibration"]["samples"] == 64 and report["samples"] == 37
+    assert run("report", folder / "report.json", "-o", folder / "later.html").exit_code == 0
+    assert (folder / "later.html").read_text() == (folder / "report.html").read_text()
+    assert f"{report['samples']} samples" in (folder / "later.html").read_text()
     shown = run("inspect", out)
     assert shown.exit_code == 0
     assert "features: float32[1, 7]" in shown.output and "FULLY_CONNECTED" in shown.output
@@ -208,6 +212,47 @@ def test_an_error_of_ours_is_not_hidden(run, monkeypatch):
     assert isinstance(run("convert", "m.keras", "-o", "o").exception, ZeroDivisionError)
 
 
+@pytest.mark.parametrize(
+    ("reports", "message"),
+    [
+        (["a.txt"], "--report: A report must be a .json or .html file. Received: 'a.txt'"),
+        (["a.json", "./a.json"], "--report and --report are the same file: 'a.json'"),
+        (["a.html", "b.html", "m.keras"], "--report and MODEL are the same file"),
+        (["o.tflite"], "--report and --output are the same file"),
+        (["a.html", "no/b.html"], "--report: The folder of `path` doesn't exist"),
+    ],
+)
+def test_reports_that_can_not_be_written(run, tmp_path, monkeypatch, recorded, reports, message):
+    monkeypatch.chdir(tmp_path)
+    options = [word for report in reports for word in ("--report", report)]
+    refused(run("convert", "m.keras", "-o", "o.tflite", *options), message)
+    assert recorded == [] and list(tmp_path.iterdir()) == []
+
+
+def test_refused_file_gets_its_reports(run, folder):
+    result = run(
+        *("convert", folder / "model.keras", "-o", folder / "out.tflite", "--precision", "dynamic"),
+        *("--evaluation", folder / "evaluation.npz", "--min-sqnr-db", "199", "-q"),
+        *("--report", folder / "report.html", "--report", folder / "report.json"),
+    )
+    refused(result, "is below min_sqnr_db=199")
+    assert not (folder / "out.tflite").exists()
+    text = (folder / "report.html").read_text()
+    assert "Refused" in text and "is below min_sqnr_db=199" in text
+    assert "is below min_sqnr_db=199" in json.loads((folder / "report.json").read_text())["refusal"]
+
+
+def test_report_of_a_damaged_file(run, tmp_path):
+    path = tmp_path / "report.json"
+    refused(run("report", path, "-o", tmp_path / "a.html"), "No such file", "report.json")
+    path.write_text('{"precision": "int8"}')
+    refused(
+        run("report", path, "-o", tmp_path / "a.html"), "report.json' is no report", "'size_bytes' is missing"
+    )
+    refused(run("report", path, "-o", path), "FILE and --output are the same file")
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_inspect_without_a_file(run, tmp_path):
     refused(run("inspect", tmp_path / "gone.tflite"), "No such file", "gone.tflite")
 
@@ -222,6 +267,8 @@ def test_inspect_without_a_file(run, tmp_path):
         ("convert", "m.keras", "-o", "o", "--min-agreement", "most"),
         ("convert", "m.keras", "-o", "o", "--nonsense"),
         ("inspect",),
+        ("report",),
+        ("report", "report.json"),
         ("transform",),
     ],
 )

@@ -291,9 +291,9 @@ def gate(case, monkeypatch, tmp_path):
             np.savez(folder / "float32_outputs.npz", reference + float_error)
             np.savez(folder / "model_outputs.npz", reference + error)
             file = {"operators": {}, "tensor_dtypes": {}, "inputs": [], "outputs": []}
-            file |= {"delegate_partitions": 1, "fully_delegated": True}
+            file |= {"delegate_partitions": 1, "fully_delegated": True, "partition_map": []}
             latency = [{"min": 0.2, "median": 0.3}, {"min": 0.1, "median": 0.15}]
-            return {"quantization": {}, "latency": latency, "file": file}
+            return {"quantization": {}, "latency": latency, "file": file, "outputs": ["answer"]}
 
         monkeypatch.setattr(child, "run_job", run_job)
         monkeypatch.setattr(conversion.manifests, "seal", lambda content, *_, **__: Sealed(content, {}, ()))

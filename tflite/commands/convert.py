@@ -16,6 +16,7 @@ from keras_attention.tflite.commands.common import with_clear_errors
 from keras_attention.tflite.data.paths import TARGETS
 from keras_attention.tflite.errors import FidelityError
 from keras_attention.tflite.manifest import sidecar_path
+from keras_attention.tflite.report import check_ending
 
 
 @click.command()
@@ -51,8 +52,10 @@ from keras_attention.tflite.manifest import sidecar_path
 )
 @click.option(
     "--report",
+    "reports",
     type=click.Path(path_type=Path),
-    help="Write the report as JSON here, also when a floor refuses the file.",
+    multiple=True,
+    help="Write the report here, as .json or .html, also when a floor refuses the file. May be repeated.",
 )
 @click.option(
     "--manifest",
@@ -66,7 +69,7 @@ def convert(
     precision: arguments.Precision,
     calibration: Path | None,
     evaluation: Path | None,
-    report: Path | None,
+    reports: tuple[Path, ...],
     manifest: Path | None,
     quiet: bool,
     **options: Any,
@@ -74,7 +77,7 @@ def convert(
     """Convert the .keras file MODEL to a .tflite file and compare both on real inputs."""
 
     def work() -> None:
-        _check_paths(model, calibration, evaluation, manifest, output, report)
+        _check_paths(model, calibration, evaluation, manifest, output, reports)
         try:
             result = conversion.convert(
                 model,
@@ -87,10 +90,10 @@ def convert(
                 **options,
             )
         except FidelityError as error:
-            if report is not None:
+            for report in reports:
                 error.report.write(report)
             raise
-        if report is not None:
+        for report in reports:
             result.write_report(report)
 
     with_clear_errors(work)
@@ -115,7 +118,7 @@ def _check_paths(
     evaluation: Path | None,
     manifest: Path | None,
     output: Path,
-    report: Path | None,
+    reports: tuple[Path, ...],
 ) -> None:
     """Refuse, before any work, a file to write that is also read or can't be written."""
     read = {"MODEL": model, "--calibration": calibration, "--evaluation": evaluation, "--manifest": manifest}
@@ -123,18 +126,16 @@ def _check_paths(
         source = read[option]
         if source is not None and not source.exists():
             raise ValueError(f"{option}: no such file or folder: {str(source)!r}")
-    written = {"--output": output, "--report": report, "the manifest to write": sidecar_path(output)}
-    for option, path in written.items():
-        for other, source in {**read, **written}.items():
-            if (
-                path is not None
-                and source is not None
-                and other != option
-                and path.resolve() == source.resolve()
-            ):
+    seen = [(option, path.resolve()) for option, path in read.items() if path is not None]
+    written = [("--output", output), ("the manifest to write", sidecar_path(output))]
+    for option, path in [*written, *(("--report", report) for report in reports)]:
+        for other, source in seen:
+            if path.resolve() == source:
                 raise ValueError(f"{option} and {other} are the same file: {str(path)!r}")
-    if report is not None:
+        seen.append((option, path.resolve()))
+    for path in reports:
         try:
-            files.check_writable(report)
-        except OSError as error:
+            check_ending(path)
+            files.check_writable(path)
+        except (OSError, ValueError) as error:
             raise ValueError(f"--report: {error}") from error

@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import manifest as manifests
+from keras_attention.tflite import partitions
 from keras_attention.tflite import runtime
 
 
@@ -28,11 +29,14 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
 def describe(content: bytes) -> dict[str, Any]:
     """Return what `Inspection` and `Report` say of a file."""
     graph = graphs.read_graph(content)
-    partitions, operators = runtime.partitions_and_operators(content)
+    details = runtime.operator_details(content)
+    pieces, operators = runtime.count_operators(details)
+    types = [graphs.tensor_type(tensor) for tensor in graph.subgraphs[0].tensors]
     return {
         **graphs.describe_interface(graph),
         "operators": operators,
         "tensor_dtypes": graphs.count_tensor_types(graph),
-        "delegate_partitions": partitions,
+        "delegate_partitions": pieces,
         "fully_delegated": runtime.is_fully_delegated(content),
+        "partition_map": partitions.partition_map(details, types),
     }
