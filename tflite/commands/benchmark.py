@@ -8,8 +8,8 @@ import click
 
 from keras_attention.tflite import benchmarking
 from keras_attention.tflite import files as writing
-from keras_attention.tflite.commands.common import read_samples
 from keras_attention.tflite.commands.common import with_clear_errors
+from keras_attention.tflite.data.paths import read_numpy
 from keras_attention.tflite.errors import ConversionError
 
 
@@ -43,14 +43,13 @@ def benchmark(
             if any(json_file.resolve() == path.resolve() for path in files):
                 raise ValueError(f"--json would overwrite a file to measure: {str(json_file)!r}")
             writing.check_writable(json_file)
-        given = read_samples("--inputs", inputs)
         result = benchmarking.benchmark(
             files,
             num_threads=threads,
             seconds=seconds,
             warmup=warmup,
             profile=profile,
-            inputs=given[0] if isinstance(given, tuple) else given,  # without the targets
+            inputs=None if inputs is None else read_numpy("--inputs", inputs).inputs,
             verbose=0 if quiet else 1,
         )
         if not quiet:

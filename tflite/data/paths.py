@@ -36,7 +36,7 @@ def read_path(argument: str, path: Path, specs: Specs) -> Gathered:
         return _read_folder(argument, path, specs)
     suffix = path.suffix.lower()
     if suffix in (".npz", ".npy"):
-        return _read_numpy(argument, path)
+        return read_numpy(argument, path)
     if suffix != ".csv":
         raise ValueError(f"`{argument}` must be samples, or {_ALLOWED}. Received: {str(path)!r}")
     spec = _only_input(argument, path, specs)
@@ -46,7 +46,8 @@ def read_path(argument: str, path: Path, specs: Specs) -> Gathered:
     return Gathered(gathered.inputs, None, (*gathered.remarks, *_about_rows(argument, unfinished)))
 
 
-def _read_numpy(argument: str, path: Path) -> Gathered:
+def read_numpy(argument: str, path: Path) -> Gathered:
+    """Return the arrays of an .npz or .npy file."""
     try:
         if path.suffix.lower() == ".npy":
             return Gathered(np.load(path, mmap_mode="r", allow_pickle=False))
