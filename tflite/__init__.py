@@ -12,6 +12,8 @@ from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.errors import FidelityError
 from keras_attention.tflite.inspection import Inspection
 from keras_attention.tflite.inspection import inspect
+from keras_attention.tflite.linting.finding import Finding
+from keras_attention.tflite.linting.running import check
 from keras_attention.tflite.loading import load_model
 from keras_attention.tflite.report import Report
 
@@ -19,8 +21,10 @@ __all__ = [
     "Conversion",
     "ConversionError",
     "FidelityError",
+    "Finding",
     "Inspection",
     "Report",
+    "check",
     "convert",
     "inspect",
     "load_model",

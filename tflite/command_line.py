@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 import keras_attention
+from keras_attention.tflite.commands.check import check
 from keras_attention.tflite.commands.convert import convert
 from keras_attention.tflite.commands.inspect import inspect
 
@@ -15,6 +16,7 @@ def main() -> None:
     """Turn Keras models into verified .tflite files, and look into such files."""
 
 
+main.add_command(check)
 main.add_command(convert)
 main.add_command(inspect)
 
