@@ -1,4 +1,4 @@
-"""`check` on .tflite files: each rule finds its fault, and damaged files give an error, never a dead process."""
+"""`check` on .tflite files: each rule finds its fault; a damaged file gives an error, never a dead process."""
 
 import dataclasses
 import subprocess
@@ -147,8 +147,8 @@ def variable(assigned):
     return graph
 
 
-def int16_tanh_between_convs():
-    """Softmax of large negative int8 scores between two float operators."""
+def wide_softmax():
+    """Softmax of int8 scores that reach down to -128000."""
     return unary("SOFTMAX", dtype="int8", scale=1000.0, options=schema.SoftmaxOptionsT())
 
 
@@ -190,7 +190,7 @@ CASES = {
     "KA206": (
         [lambda: variable(False), lambda: variable(True)],
         PLAIN,
-        ": VARIABLE (operator: state variable",
+        ": VARIABLE (operator: the",
     ),
     "KA207": (
         [lambda: add(np.nan), lambda: add(-np.inf)],
@@ -198,16 +198,20 @@ CASES = {
         ": ADD (operator 0): 3 of 3 constants",
     ),
     "KA208": (
-        [lambda: add(-1e9), lambda: add(-100, "int8", 1e3, 1e3), int16_tanh_between_convs],
+        [lambda: add(-1e9), lambda: add(-100, "int8", 1e3, 1e3), wide_softmax],
         [lambda: add(-50.0), lambda: add(-1000.0), lambda: add(1e9), whole_int8],
         ": (operator 0): 30 to 50 below",
     ),
     "KA209": ([mixed], [whole_int8, lambda: add(1.5)], "note: 1 of 2 operators: 1 TANH 't0', 't4' NPU"),
     "KA210": ([lambda: unary("WHILE")], PLAIN, "warning: WHILE (operator 0): max_unrolled_steps"),
     "KA212": (
-        [lambda: unary("TANH", (1, 6), out_shape=(2, 3))],
-        [lambda: unary("TANH"), lambda: unary("TANH", (5, 3))],
-        "note: 1 operators, such as TANH: batch of 1",
+        [lambda: unary("RESHAPE", (1, 6, 7), out_shape=(2, 3, 7))],
+        [
+            lambda: unary("TANH", (1, 3, 7)),
+            lambda: unary("TANH", (5, 3, 7)),
+            lambda: unary("RESHAPE", (1, 6)),
+        ],
+        "note: RESHAPE (operator 0): batch of 1",
     ),
     "KA213": ([lambda: add(7e4)], [lambda: add(6e4), lambda: add(np.inf)], "warning: ADD: 7e+04 float16"),
     "KA214": ([whole_int8], PLAIN, "note: put 't: int8 scale zero point"),
@@ -275,8 +279,9 @@ def test_operators_outside_xnnpack(float_file, converted):
     """A float16 or float32 file runs in one piece; int8 softmax in the stock form would not."""
     assert list(file_partitions.outside_xnnpack(float_file("transformer"))) == []
     assert list(file_partitions.outside_xnnpack(converted("cnn", "int8").path.read_bytes())) == []
-    (gather,) = file_partitions.outside_xnnpack(float_file("tokens"))
-    assert gather.code == "KA211" and "GATHER on" in gather.where
+    found = list(file_partitions.outside_xnnpack(float_file("tokens")))
+    print(found)
+    assert any(finding.where.startswith("GATHER on int32") for finding in found)
 
 
 def test_operators_that_cut_the_graph():
@@ -298,7 +303,9 @@ def test_operators_that_cut_the_graph():
 
 def test_a_file_that_the_runtime_refuses(quick, tmp_path):
     path = tmp_path / "refused.tflite"
-    path.write_bytes(unary("SOFTMAX", dtype="int32").content())
+    graph = add(1.5)
+    graph.tensors[1].type = schema.TensorType.INT32  # float32 + int32
+    path.write_bytes(graph.content())
     (finding,) = check(path, select=["KA216"])
     assert finding.severity == "error" and "can't load it" in finding.message
 
