@@ -1,4 +1,4 @@
-"""`check` on .tflite files: each rule finds its fault; a damaged file gives an error, never a dead process."""
+"""`check` on .tflite files: each rule finds its fault; damaged ones give an error, never a dead process."""
 
 import dataclasses
 import subprocess

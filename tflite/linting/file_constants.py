@@ -33,8 +33,8 @@ def non_finite(graph: Any) -> Iterator[Finding]:
                 "KA207",
                 "warning",
                 _where(operator),
-                f"{int(np.isinf(values).sum())} of {values.size} constants are infinite: quantizing them "
-                "ends the stock converter, and a fully masked row gives NaN",
+                f"{int(np.isinf(values).sum())} of {values.size} constants are infinite: the stock "
+                "quantizer ends its process on infinities, and a fully masked row gives NaN",
                 "mask with a finite number, 30 to 50 below the scores",
             )
 
