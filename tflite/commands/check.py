@@ -33,7 +33,7 @@ def check(file: Path, form: str, select: str | None, ignore: str | None, strict:
     """
     findings: list[Finding] = []
     with_clear_errors(lambda: findings.extend(check_file(file, select=_codes(select), ignore=_codes(ignore))))
-    counts = collections.Counter(finding.severity for finding in findings)
+    counts: collections.Counter[str] = collections.Counter(finding.severity for finding in findings)
     if form == "json":
         click.echo(json.dumps(_plain(file, findings, counts), indent=2))
     else:

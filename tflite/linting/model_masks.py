@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Iterator
 from typing import Any
 
@@ -76,9 +75,8 @@ def _penalty(where: str, found: str) -> Finding:
 def _numbers_of(layer: Any) -> Iterator[tuple[str, float]]:
     """Yield the finite numbers among a layer's attributes: arguments by rule, and constants."""
     for name, value in vars(layer).items():
-        if isinstance(value, numbers.Real) and not isinstance(value, bool) and not name.startswith("_"):
-            if math.isfinite(value):
-                yield name, float(value)
+        if isinstance(value, int | float | np.floating) and not name.startswith("_") and math.isfinite(value):
+            yield name, float(value)
 
 
 def _lowest(operation: Any, node: Any) -> float:

@@ -47,7 +47,7 @@ def unregistered(model: Any) -> Iterator[Finding]:
     """Classes and activation functions of the user's that a .keras file can't name."""
     seen: set[Any] = set()
     for layer in all_layers(model):
-        own = [] if keras_graph.is_of_library(type(layer)) else [type(layer)]
+        own: list[Any] = [] if keras_graph.is_of_library(type(layer)) else [type(layer)]
         for name in _FUNCTIONS:
             function = vars(layer).get(name)
             if inspect.isfunction(function) and not keras_graph.is_of_library(function):
@@ -87,7 +87,7 @@ def _own_layers(model: Any) -> Iterator[Any]:
             yield layer
 
 
-def _arguments(kind: type) -> list[str]:
+def _arguments(kind: Any) -> list[str]:
     parameters = inspect.signature(kind.__init__).parameters.values()
     return [
         parameter.name
