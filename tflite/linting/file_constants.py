@@ -13,6 +13,7 @@ from keras_attention.tflite.linting.finding import Finding
 
 LARGE = 1e4
 """As for Keras models: masks of this size set the range of an int8 tensor."""
+LARGE_FACTOR = 6e4
 FLOAT16_MAX = 65504.0
 _WITH_PENALTY = ("ADD", "MUL", "SUB", "SELECT", "SELECT_V2", "FILL", "PADV2", "MINIMUM", "MAXIMUM")
 
@@ -52,8 +53,8 @@ def large_negative(graph: Any) -> Iterator[Finding]:
             if values is None:
                 continue
             finite = values[np.isfinite(values)]
-            if operator.name == "SUB" and position == 1:
-                finite = -finite
+            if operator.name == "MUL" or (operator.name == "SUB" and position == 1):
+                finite = np.where(finite >= LARGE_FACTOR, -finite, finite)
             lowest = float(finite.min(initial=0.0))
             if lowest <= -LARGE:
                 yield Finding(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -90,20 +91,18 @@ def half_precision(model: Any) -> Iterator[Finding]:
         )
 
 
-def training_mode(model: Any) -> Iterator[Finding]:
-    """Calls with training=True, whose outputs at inference are random or depend on the batch."""
-    for operation, node in keras_graph.calls(model):
-        if node.arguments.kwargs.get("training") is not True:
+def random_at_inference(model: Any) -> Iterator[Finding]:
+    """Layers of the user's that own a source of random numbers and can't know when to be quiet."""
+    for layer in all_layers(model):
+        if keras_graph.is_of_library(type(layer)) or "training" in inspect.signature(layer.call).parameters:
             continue
-        is_random = any(isinstance(value, keras.random.SeedGenerator) for value in vars(operation).values())
-        if is_random or isinstance(operation, keras.layers.BatchNormalization):
-            effect = "answers at random" if is_random else "takes mean and variance from the batch"
+        if any(isinstance(value, keras.random.SeedGenerator) for value in vars(layer).values()):
             yield Finding(
                 "KA113",
                 "error",
-                keras_graph.place(operation),
-                f"it was called with training=True and {effect}, which a file can't repeat",
-                "leave out training=True and build the model again with the same weights",
+                keras_graph.place(layer),
+                "it draws random numbers, and its call takes no `training`: two runs on one input differ",
+                "def call(self, inputs, training=False), and random numbers only if training",
             )
 
 

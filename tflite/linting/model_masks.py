@@ -15,6 +15,8 @@ from keras_attention.tflite.lowering import all_layers
 
 LARGE = 1e4
 """Masks of this size set the range of an int8 tensor; scores are rarely above 100."""
+LARGE_FACTOR = 6e4
+"""A positive number is taken for a mask's, as in `scores - 1e9 * padding`, from this size on."""
 _MASK_ARGUMENTS = ("mask", "attention_mask", "query_mask", "value_mask", "key_mask", "use_causal_mask")
 _WITH_PENALTY = (
     keras.layers.MultiHeadAttention,
@@ -48,45 +50,54 @@ def large_negative(model: Any) -> Iterator[Finding]:
         if not isinstance(layer, keras.Model | keras.layers.Masking):
             for name, value in _numbers_of(layer):
                 if value <= -LARGE:
-                    yield _penalty(keras_graph.place(layer), f"`{name}` is {value:g}")
+                    yield _penalty(keras_graph.place(layer), f"`{name}` is {value:g}", value)
     for operation, node in keras_graph.calls(model):
         if not isinstance(operation, keras.layers.Layer):
             lowest = _lowest(operation, node)
             if lowest <= -LARGE:
-                yield _penalty(keras_graph.place(operation), f"it takes the constant {lowest:g}")
+                yield _penalty(keras_graph.place(operation), f"it takes the constant {lowest:g}", lowest)
         elif isinstance(operation, _WITH_PENALTY) and _is_masked(node):
-            name = type(operation).__name__
-            yield _penalty(
-                keras_graph.place(operation), f"keras.layers.{name} puts about -1e9 into masked scores"
-            )
+            found = f"keras.layers.{type(operation).__name__} puts about -1e9 into masked scores"
+            yield _penalty(keras_graph.place(operation), found, -1e9)
 
 
-def _penalty(where: str, found: str) -> Finding:
+def _penalty(where: str, found: str, value: float) -> Finding:
+    cure = (
+        "a bound 30 to 50 below the scores masks as well; or keep scores and softmax in float "
+        "(precision='int8' does)"
+    )
+    if math.isinf(value):
+        return Finding(
+            "KA104",
+            "error",
+            where,
+            f"{found}: times 0, or in a row that is masked wholly, it gives NaN, and calibration fails on it",
+            "a bound 30 to 50 below the scores masks as well",
+        )
     return Finding(
         "KA104",
         "warning",
         where,
-        f"{found}: where such scores are int8, the mask takes the whole range and the others become 0",
-        "a bound 30 to 50 below the scores masks as well; or keep scores and softmax in float "
-        "(precision='int8' does)",
+        f"{found}: where such scores are int8, the mask takes the whole range and the others become equal",
+        cure,
     )
 
 
 def _numbers_of(layer: Any) -> Iterator[tuple[str, float]]:
-    """Yield the finite numbers among a layer's attributes: arguments by rule, and constants."""
+    """Yield the numbers among a layer's attributes: arguments by rule, and constants."""
     for name, value in vars(layer).items():
-        if isinstance(value, int | float | np.floating) and not name.startswith("_") and math.isfinite(value):
+        if isinstance(value, int | float | np.floating) and not name.startswith("_"):
             yield name, float(value)
 
 
 def _lowest(operation: Any, node: Any) -> float:
-    """Return the lowest finite constant that an operation adds; a large factor counts as negative."""
+    """Return the lowest constant that an operation adds; a large factor counts as negative."""
     flat = keras.tree.flatten((node.arguments.args, node.arguments.kwargs))
     values = [np.asarray(value, np.float64).ravel() for value in flat if _is_constant(value)]
     joined = np.concatenate([*values, np.zeros(1)])
-    joined = joined[np.isfinite(joined)]
+    joined = joined[~np.isnan(joined)]
     if type(operation).__name__ in ("Multiply", "Subtract"):
-        joined = -np.abs(joined)
+        joined = np.where(joined >= LARGE_FACTOR, -joined, joined)
     return float(joined.min())
 
 

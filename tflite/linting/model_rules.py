@@ -26,7 +26,7 @@ _RULES: tuple[Callable[[Any], Iterator[Finding]], ...] = (
     model_behaviour.quantized_by_keras,
     model_behaviour.float_ids,
     model_behaviour.half_precision,
-    model_behaviour.training_mode,
+    model_behaviour.random_at_inference,
     model_weights.outlier_channels,
     model_weights.dead_batch_normalization,
     model_weights.float16_overflow,

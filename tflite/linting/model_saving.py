@@ -24,7 +24,7 @@ def config_round_trip(model: Any) -> Iterator[Finding]:
             config = layer.get_config()
         except Exception as error:  # the user's code, or Keras' refusal: that is the finding
             yield Finding(
-                "KA106", "error", keras_graph.place(layer), f"get_config fails: {_first_line(error)}", cure
+                "KA106", "warning", keras_graph.place(layer), f"get_config fails: {_first_line(error)}", cure
             )
             continue
         missing = sorted(set(_arguments(type(layer))) - set(config))
@@ -40,7 +40,7 @@ def config_round_trip(model: Any) -> Iterator[Finding]:
             type(layer).from_config(config)
         except Exception as error:  # as above
             message = f"from_config(get_config()) fails: {_first_line(error)}"
-            yield Finding("KA106", "error", keras_graph.place(layer), message, cure)
+            yield Finding("KA106", "warning", keras_graph.place(layer), message, cure)
 
 
 def unregistered(model: Any) -> Iterator[Finding]:

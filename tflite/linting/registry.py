@@ -17,7 +17,7 @@ TITLES = {
     "KA110": "a layer was quantized by Keras",
     "KA111": "ids are floats",
     "KA112": "layers compute in half precision",
-    "KA113": "a layer stays in training mode",
+    "KA113": "a layer is random at inference",
     "KA114": "a few channels have far larger weights than the others",
     "KA115": "BatchNormalization divides by almost nothing",
     "KA116": "weights overflow float16",
