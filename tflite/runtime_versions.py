@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import operator_versions
 
 _RELEASES = {
     "ABS": "1.13 2.4 2.5 2.6 2.12",
@@ -184,17 +185,21 @@ def first_release(operator: str, version: int) -> str | None:
 def minimum_runtime(graph: Any) -> str:
     """Return the oldest runtime release that knows every operator of a file, such as "2.17".
 
-    Operators whose release is not known, custom ones among them, are named behind it and not guessed:
+    An operator counts in the version that it declares or that its types call for, whichever is higher, for
+    quantizers don't bring the declared one up to date. Operators whose release is not known, custom ones
+    among them, are named behind it and not guessed:
     "2.3 (unknown for STABLEHLO_ADD 1)", or "unknown (...)" where nothing is known.
 
     Args:
         graph: the flatbuffer object of `graph.read_graph`.
     """
-    used = {
-        (graphs.operator_name(graph, operator), int(graph.operatorCodes[operator.opcodeIndex].version))
-        for subgraph in graph.subgraphs
-        for operator in (subgraph.operators if subgraph.operators is not None else [])
-    }
+    used = set()
+    for subgraph in graph.subgraphs:
+        for operator in subgraph.operators if subgraph.operators is not None else []:
+            name = graphs.operator_name(graph, operator)
+            inputs = [subgraph.tensors[index] for index in graphs.indices(operator.inputs)]
+            declared = int(graph.operatorCodes[operator.opcodeIndex].version)
+            used.add((name, max(declared, operator_versions.by_types(name, inputs, operator.builtinOptions))))
     releases, unknown = [], []
     for name, version in sorted(used):
         release = first_release(name, version)

@@ -393,3 +393,42 @@ def test_minimum_runtime_compares_numbers_and_names_what_it_does_not_know():
     graph.operator("Mine", [0], 2, version=3)
     graph.operator("ADD", [0, 1], 2, version=99)
     assert runtime_versions.minimum_runtime(graph.model) == "2.17 (unknown for ADD 99, Mine 3)"
+
+
+def weighted(name, dtype="float32", num_scales=5, asymmetric=False):
+    """An operator on floats with int8 weights, or on int8 or int16."""
+    graph = Graph()
+    x = graph.input((1, 3), dtype=dtype, scale=None if dtype == "float32" else 0.1)
+    weights = graph.constant(np.ones((5, 3), np.int8), dtype="int8", scale=0.1)
+    graph.tensors[weights].quantization.scale = [0.1] * num_scales
+    graph.tensors[weights].quantization.zeroPoint = [0] * num_scales
+    options = schema.FullyConnectedOptionsT() if name == "FULLY_CONNECTED" else None
+    if options is not None:
+        options.asymmetricQuantizeInputs = asymmetric
+    graph.operator(name, [x, weights], graph.tensor((1, 5), dtype=dtype), options)
+    return graph.model
+
+
+@pytest.mark.parametrize(
+    ("model", "release"),
+    [
+        (lambda: weighted("FULLY_CONNECTED"), "2.17"),
+        (lambda: weighted("FULLY_CONNECTED", num_scales=1, asymmetric=True), "2.3"),
+        (lambda: weighted("FULLY_CONNECTED", num_scales=1), "1.14"),
+        (lambda: weighted("FULLY_CONNECTED", "int8"), "1.14"),
+        (lambda: weighted("CONV_2D"), "2.4"),
+        (lambda: weighted("CONV_2D", "int8"), "1.14"),
+        (lambda: unary("GELU", dtype="int8", scale=0.1).model, "2.9"),
+        (lambda: unary("GELU").model, "2.9"),
+        (lambda: unary("LOG", dtype="int8", scale=0.1).model, "2.15"),
+        (lambda: unary("LOG").model, "1.14"),
+    ],
+)
+def test_versions_that_types_call_for_count_more_than_declared_ones(model, release):
+    assert runtime_versions.minimum_runtime(model()) == release
+
+
+def test_dynamic_file_needs_a_recent_runtime(converted):
+    """The quantizer leaves the versions of the float file, which would say 2.9."""
+    graph = graphs.read_graph(converted("dense", "dynamic").path.read_bytes())
+    assert runtime_versions.minimum_runtime(graph) == "2.17"
