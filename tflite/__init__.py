@@ -16,6 +16,8 @@ from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.errors import FidelityError
 from keras_attention.tflite.inspection import Inspection
 from keras_attention.tflite.inspection import inspect
+from keras_attention.tflite.linting.finding import Finding
+from keras_attention.tflite.linting.running import check
 from keras_attention.tflite.loading import load_model
 from keras_attention.tflite.report import Report
 from keras_attention.tflite.verification import Verification
@@ -27,11 +29,13 @@ __all__ = [
     "ConversionError",
     "FidelityError",
     "FileTimes",
+    "Finding",
     "Inspection",
     "OperatorTime",
     "Report",
     "Verification",
     "benchmark",
+    "check",
     "convert",
     "inspect",
     "load_model",

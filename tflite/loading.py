@@ -9,6 +9,8 @@ import keras
 
 from keras_attention.tflite.errors import ConversionError
 
+_SAVE_AGAIN = "Save the model again with model.save(...)."
+
 
 def load_model(path: str | Path) -> keras.Model:
     """Load a .keras (or .h5) file in safe mode: code inside the file is never run.
@@ -25,13 +27,29 @@ def load_model(path: str | Path) -> keras.Model:
     if path.suffix == ".keras" and not zipfile.is_zipfile(path):
         raise ConversionError(
             f"{str(path)!r} is no complete .keras file (its zip directory is missing): it was cut short or "
-            "is of another format. Save the model again with model.save(...)."
+            f"is of another format. {_SAVE_AGAIN}"
         )
+    if path.suffix == ".keras":
+        _check_sums(path)
     try:
         model = keras.saving.load_model(path, compile=False, safe_mode=True)
     except Exception as error:  # Keras raises many kinds here; each becomes one with a cure
         raise ConversionError(f"{str(path)!r} can't be loaded: {_loading_cure(error)}") from error
     return model
+
+
+def _check_sums(path: Path) -> None:
+    """Raise where a part of the zip file was changed, before HDF5's native code reads it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+    except Exception as error:  # zipfile and zlib raise many kinds on damaged files
+        raise ConversionError(f"{str(path)!r} is a damaged .keras file: {error}. {_SAVE_AGAIN}") from error
+    if damaged is not None:
+        raise ConversionError(
+            f"{str(path)!r} is a damaged .keras file: the checksum of {damaged!r} inside doesn't fit. "
+            f"{_SAVE_AGAIN}"
+        )
 
 
 def _loading_cure(error: Exception) -> str:

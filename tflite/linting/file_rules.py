@@ -1,0 +1,52 @@
+"""All rules for .tflite files, in the order of their codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+
+from keras_attention.tflite import graph as graphs
+from keras_attention.tflite.linting import file_constants
+from keras_attention.tflite.linting import file_graph
+from keras_attention.tflite.linting import file_interface
+from keras_attention.tflite.linting import file_operators
+from keras_attention.tflite.linting import file_partitions
+from keras_attention.tflite.linting.finding import Finding
+
+_RULES: tuple[Callable[[Any], Iterator[Finding]], ...] = (
+    file_interface.no_signature,
+    file_interface.open_sizes,
+    file_operators.not_builtin,
+    file_operators.high_rank,
+    file_operators.copying,
+    file_operators.variables,
+    file_constants.non_finite,
+    file_constants.large_negative,
+    file_operators.float_in_quantized,
+    file_operators.loops,
+    file_operators.first_axis,
+    file_constants.float16_overflow,
+    file_interface.quantized_interface,
+    file_interface.runtime_version,
+)
+
+
+def check_content(content: bytes) -> list[Finding]:
+    """Return what all rules find in a file's bytes; to be called in the child process.
+
+    Raises:
+        ValueError: the bytes are no .tflite file, or a damaged one.
+    """
+    try:
+        graph = graphs.read_graph(content)
+        findings = [finding for rule in _RULES for finding in rule(graph)]
+        lacks_kernels = any(operator.is_custom for operator in file_graph.operators(graph))
+    except Exception as error:  # flatbuffer classes raise whatever the wrong bytes lead to
+        raise ValueError(f"The file is damaged: {error}") from error
+    if not lacks_kernels:  # KA203 has said that the plain runtime refuses the file
+        try:
+            findings.extend(file_partitions.outside_xnnpack(content))
+        except (RuntimeError, ValueError) as error:
+            findings.append(file_partitions.refused(error))
+    return list(dict.fromkeys(sorted(findings, key=lambda finding: finding.code)))

@@ -1,0 +1,93 @@
+"""`check`: every rule over a Keras model or a .tflite file."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_attention.tflite import child
+from keras_attention.tflite.errors import ConversionError
+from keras_attention.tflite.linting import model_rules
+from keras_attention.tflite.linting import registry
+from keras_attention.tflite.linting.finding import Finding
+from keras_attention.tflite.loading import load_model
+
+_MARK = b"TFL3"
+
+
+def check(
+    model_or_path: Any, *, select: Iterable[str] | None = None, ignore: Iterable[str] | None = None
+) -> tuple[Finding, ...]:
+    """Look for what goes wrong on a phone, before or after a conversion.
+
+    Args:
+        model_or_path: a built keras.Model, the path of a .keras file, which is loaded in safe mode, or the
+            path of a .tflite file of any origin, which is read in a child process.
+        select: codes or their beginnings, such as ["KA103", "KA2"]; only these are reported. Defaults to all.
+        ignore: the same, for what is not reported.
+
+    Returns:
+        The findings, in the order of their codes; empty where all is well.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ConversionError: the file can't be read; the message says why.
+        TypeError, ValueError: an argument is wrong, or the model has no weights yet.
+
+    Example:
+    ```python
+    import keras
+    from keras_attention import tflite
+
+    steps = keras.Input((None, 3), name="steps")
+    for finding in tflite.check(keras.Model(steps, keras.layers.LSTM(5)(steps))):
+        print(finding.code, finding.where, finding.message, finding.cure)
+    ```
+    """
+    codes = registry.chosen_codes(select, ignore)
+    if isinstance(model_or_path, keras.Model):
+        findings = _check_model(model_or_path)
+    elif isinstance(model_or_path, str | Path):
+        findings = _check_path(Path(model_or_path))
+    else:
+        raise TypeError(
+            "`model_or_path` must be a keras.Model, or the path of a .keras or .tflite file. "
+            f"Received: {type(model_or_path).__module__}.{type(model_or_path).__name__}"
+        )
+    return tuple(finding for finding in findings if finding.code in codes)
+
+
+def _check_path(path: Path) -> list[Finding]:
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"`model_or_path` must be a .keras or .tflite file. No such file: {str(path)!r}"
+        )
+    with path.open("rb") as stream:
+        is_tflite = stream.read(8)[4:] == _MARK
+    if is_tflite or path.suffix == ".tflite":
+        return _check_file(path)
+    return _check_model(load_model(path))
+
+
+def _check_model(model: Any) -> list[Finding]:
+    if not model.built:
+        raise ValueError(
+            f"Model {model.name!r} has no weights yet. Call it once on real data, or load its "
+            "weights, before checking it."
+        )
+    return model_rules.check_model(model)
+
+
+def _check_file(path: Path) -> list[Finding]:
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            result = child.run_job(
+                Path(folder), {"task": "check", "file": str(path.resolve())}, lambda *_: None
+            )
+        except ConversionError as error:
+            raise ConversionError(f"{str(path)!r} can't be checked. {error}") from error
+    return [Finding(**finding) for finding in result["findings"]]
