@@ -18,6 +18,7 @@ from keras_attention.tflite import checks
 from keras_attention.tflite import child
 from keras_attention.tflite import fidelity
 from keras_attention.tflite import files
+from keras_attention.tflite import sample_scales
 from keras_attention.tflite import samples as sampling
 from keras_attention.tflite.arguments import Precision
 from keras_attention.tflite.arguments import Task
@@ -140,6 +141,8 @@ def convert(
         else sampling.check_samples("calibration", calibration, signature, spread=True)
     )
     compared, source = _evaluation(evaluation, calibrating, signature, model)
+    if calibrating is not None:
+        sample_scales.check_alike(calibrating, compared)
     with StageProgress(verbose) as progress, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         progress("predict", 0, 0)

@@ -23,7 +23,7 @@ def separate_outputs(graph: Any) -> None:
     for position, tensor in enumerate(subgraph.outputs):
         if tensor in taken:
             source = subgraph.tensors[tensor]
-            copy = _tensor(subgraph, list(source.shape), source.type)
+            copy = add_tensor(subgraph, list(source.shape), source.type)
             subgraph.operators.append(_reshape(graph, subgraph, tensor, copy))
             subgraph.outputs[position] = copy
             signature.outputs[position].tensorIndex = copy
@@ -69,7 +69,7 @@ def _split_slice(graph: Any, subgraph: Any, operator: Any) -> Any:
     operator.inputs = [operator.inputs[0], *(_constant(graph, subgraph, v) for v in (begin, end, strides))]
 
     (target,) = operator.outputs
-    operator.outputs = [_tensor(subgraph, kept, result.type)]
+    operator.outputs = [add_tensor(subgraph, kept, result.type)]
     return _reshape(graph, subgraph, operator.outputs[0], target)
 
 
@@ -77,7 +77,7 @@ def _reshape(graph: Any, subgraph: Any, source: int, target: int) -> Any:
     """Return a RESHAPE from one tensor to the shape of another."""
     shape = list(subgraph.tensors[target].shape)
     operator = schema.OperatorT()
-    operator.opcodeIndex = _operator_code(graph, schema.BuiltinOperator.RESHAPE)
+    operator.opcodeIndex = operator_code(graph, schema.BuiltinOperator.RESHAPE)
     operator.inputs = [source, _constant(graph, subgraph, np.array(shape, np.int32))]
     operator.outputs = [target]
     operator.builtinOptionsType = schema.BuiltinOptions.ReshapeOptions
@@ -86,7 +86,7 @@ def _reshape(graph: Any, subgraph: Any, source: int, target: int) -> Any:
     return operator
 
 
-def _tensor(subgraph: Any, shape: list[int], kind: int, buffer: int = 0) -> int:
+def add_tensor(subgraph: Any, shape: list[int], kind: int, buffer: int = 0) -> int:
     """Add a tensor and return its index."""
     tensor = schema.TensorT()
     tensor.shape, tensor.type, tensor.buffer, tensor.name = shape, kind, buffer, b""
@@ -99,14 +99,16 @@ def _constant(graph: Any, subgraph: Any, values: np.ndarray) -> int:
     buffer = schema.BufferT()
     buffer.data = np.frombuffer(values.astype("<i4").tobytes(), np.uint8)
     graph.buffers.append(buffer)
-    return _tensor(subgraph, [len(values)], schema.TensorType.INT32, len(graph.buffers) - 1)
+    return add_tensor(subgraph, [len(values)], schema.TensorType.INT32, len(graph.buffers) - 1)
 
 
-def _operator_code(graph: Any, builtin: int) -> int:
+def operator_code(graph: Any, builtin: int, version: int = 1) -> int:
+    """Return the index of a builtin operator of at least this version, added where the file has none."""
     for index, code in enumerate(graph.operatorCodes):
         if max(code.builtinCode, code.deprecatedBuiltinCode) == builtin:
+            code.version = max(code.version, version)
             return index
     code = schema.OperatorCodeT()
-    code.builtinCode, code.deprecatedBuiltinCode, code.version = builtin, builtin, 1
+    code.builtinCode, code.deprecatedBuiltinCode, code.version = builtin, builtin, version
     graph.operatorCodes.append(code)
     return len(graph.operatorCodes) - 1

@@ -1,0 +1,36 @@
+"""Calibration and evaluation samples of the same scale: codes instead of values, a normalization forgotten."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keras_attention.tflite.samples import Samples
+
+UNLIKE = 20.0
+"""Ratio of usual sizes above which two sets of samples can't be of the same kind."""
+_USUAL = 0.99
+"""Share of the values that count: a rare outlier says nothing about the scale."""
+
+
+def check_alike(calibration: Samples, evaluation: Samples) -> None:
+    """Refuse calibration samples whose values are of another size than those to compare on.
+
+    Raises:
+        ValueError: naming the input and both sizes.
+    """
+    for name, values in calibration.inputs.items():
+        if values.dtype.kind != "f":
+            continue
+        sizes = _usual_size(values), _usual_size(evaluation.inputs[name])
+        if min(sizes) > 0 and max(sizes) > UNLIKE * min(sizes):
+            raise ValueError(
+                f"`calibration`, input {name!r}: its values are usually of size {sizes[0]:.3g}, those of "
+                f"`evaluation` of size {sizes[1]:.3g}. Pass both as the model takes them: normalized alike, "
+                "and not as codes of a quantized file."
+            )
+
+
+def _usual_size(values: np.ndarray) -> float:
+    """Return the root mean square of all but the largest values."""
+    sizes = np.abs(values.ravel().astype(np.float64))
+    return float(np.sqrt(np.mean(np.square(sizes[sizes <= np.quantile(sizes, _USUAL)]))))
