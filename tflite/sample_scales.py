@@ -1,4 +1,4 @@
-"""Calibration and evaluation samples of the same scale: codes instead of values, a normalization forgotten."""
+"""Calibration and evaluation of the same scale: no codes instead of values, no normalization forgotten."""
 
 from __future__ import annotations
 
