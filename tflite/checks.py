@@ -32,8 +32,8 @@ def check_model(model: Any) -> None:
         )
     if not model.built:
         raise ConversionError(
-            f"Model {model.name!r} has no weights yet. Call it once on real data, or load its weights, "
-            "before converting it."
+            f"Model {model.name!r} is not built: it has no weights yet. Call it once on real data, or load "
+            "its weights, before converting it."
         )
     _check_weights(model)
     for layer in all_layers(model):

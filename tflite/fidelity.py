@@ -48,8 +48,9 @@ def predict(model: Any, signature: ModelSignature, samples: Samples) -> list[np.
         if not np.isfinite(values).all():
             bad = int(np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))[0])
             raise ConversionError(
-                f"Model {model.name!r} itself answers NaN or infinity (output {index}, first for sample {bad}"
-                " of the evaluation). Repair the model or that sample; there is nothing to compare with."
+                f"Model {model.name!r} has no finite answer: NaN or infinity in output {index}, first "
+                f"for sample {bad} of the evaluation. Repair the model or that sample; there is nothing to "
+                "compare with."
             )
         joined[index] = values
     return joined

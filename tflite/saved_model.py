@@ -53,12 +53,8 @@ def export_saved_model(
     return names, lowering
 
 
-def convert_saved_model(folder: Path, *, float16: bool = False) -> bytes:
+def convert_saved_model(folder: Path) -> bytes:
     """Return the bytes of the .tflite file, builtin operators only.
-
-    Args:
-        folder: the SavedModel.
-        float16: whether weights are stored in half precision.
 
     Raises:
         Exception: whatever TensorFlow's converter raises; its text names the operators.
@@ -67,7 +63,4 @@ def convert_saved_model(folder: Path, *, float16: bool = False) -> bytes:
 
     converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=[ENDPOINT])
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
-    if float16:
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        converter.target_spec.supported_types = [tf.float16]
     return bytes(converter.convert())

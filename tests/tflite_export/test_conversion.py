@@ -459,7 +459,7 @@ REFUSED_MODELS = {
         (3,),
         r"Weight '[\w/]*answer/kernel' of model 'small' holds 2 NaN or infinite",
     ),
-    "unbuilt": (Lazy, (3,), r"Model 'lazy' has no weights yet\. Call it once"),
+    "unbuilt": (Lazy, (3,), r"Model 'lazy' is not built: it has no weights yet\. Call it once"),
     "unbuilt_sequential": (lambda: keras.Sequential([layers.Dense(2)]), (3,), "has no weights yet"),
     "stateful": (lambda: recurrent(stateful=True), (11, 3), r"Layer 'memory' is stateful.* stateful=False"),
     "quantized": (quantized_by_keras, (3,), r"Layer 'answer' was quantized by Keras already \(mode 'int8'\)"),
@@ -467,7 +467,7 @@ REFUSED_MODELS = {
     "answers_nan": (
         lambda: keras.Model(x := keras.Input((3,), name="x"), keras.ops.log(x), name="logarithm"),
         (3,),
-        r"Model 'logarithm' itself answers NaN or infinity \(output 0, first for sample \d+",
+        r"Model 'logarithm' has no finite answer: NaN or infinity in output 0, first for sample \d+",
     ),
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import half_precision
 from keras_attention.tflite import loading
 from keras_attention.tflite import model_signature
 from keras_attention.tflite import quantization
@@ -38,7 +39,9 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     if job["precision"] == "float32":
         final = content
     elif job["precision"] == "float16":
-        final = _prepared(saved_model.convert_saved_model(saved, float16=True), job["inputs"], outputs)
+        graph = graphs.read_graph(content)
+        half_precision.halve_weights(graph)
+        final = graphs.write_graph(graph)
     else:
         quantized = quantization.quantize(
             content, job["precision"], samples, lambda done, total: emit("calibrate", done, total)
