@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.lowering import all_layers
+from keras_attention.tflite.lowering import stateful
 
 UNROLLED_BYTES_PER_STEP = 1_700
 """Rough size of one written-out recurrent step without its weights (measured: LSTM 1.4 to 1.7 kB)."""
@@ -57,11 +58,13 @@ def _check_layer(layer: Any) -> None:
             f"Layer {layer.path!r} was quantized by Keras already (mode {layer.quantization_mode!r}). "
             "Convert the model as it was before `model.quantize(...)`."
         )
-    if isinstance(layer, keras.layers.RNN) and layer.stateful:
-        raise ConversionError(
-            f"Layer {layer.path!r} is stateful, and a file has no state between calls. Set stateful=False, "
-            "or build a model of one step that takes the state as an input and returns the new one."
-        )
+    if isinstance(layer, keras.layers.RNN) and layer.stateful and layer.states is not None:
+        batch = stateful.variables_of(layer)[0].shape[0]
+        if batch != 1:
+            raise ConversionError(
+                f"Layer {layer.path!r} is stateful and was built for {batch} samples at a time, the file "
+                "takes one. Build the model with keras.Input(batch_shape=(1, ...)) and give it these weights."
+            )
 
 
 def check_loops(loops: Mapping[str, int], precision: str, max_unrolled_steps: int) -> list[str]:

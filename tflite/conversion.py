@@ -19,6 +19,7 @@ from keras_attention.tflite import child
 from keras_attention.tflite import fidelity
 from keras_attention.tflite import files
 from keras_attention.tflite import samples as sampling
+from keras_attention.tflite import streaming
 from keras_attention.tflite.arguments import Precision
 from keras_attention.tflite.arguments import Task
 from keras_attention.tflite.errors import ConversionError
@@ -143,17 +144,26 @@ def convert(
     with StageProgress(verbose) as progress, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         progress("predict", 0, 0)
+        compared = streaming.with_zero_states(compared, signature)
         reference = fidelity.predict(model, signature, compared)
         fidelity.check_targets(reference, compared.targets, max_metric_drop, task)
         _store(folder / "evaluation.npz", compared)
         if calibrating is not None and precision == "int8":
-            _store(folder / "calibration.npz", calibrating.take(MAX_CALIBRATION_SAMPLES))
+            taken = streaming.with_carried_states(model, calibrating.take(MAX_CALIBRATION_SAMPLES), signature)
+            _store(folder / "calibration.npz", taken)
         result = _convert_in_child(model, signature, folder, precision, max_unrolled_steps, progress)
         content = (folder / "model.tflite").read_bytes()
         float32_size = (folder / "float32.tflite").stat().st_size
         converted = {
             kind: fidelity.load_outputs(folder / f"{kind}_outputs.npz") for kind in ("float32", "model")
         }
+        measured = fidelity.compare(
+            reference, converted["model"], compared.targets, task, len(signature.states)
+        )
+        if signature.states:
+            measured = streaming.compare(
+                model, signature, compared, folder, measured, result["changes"], task
+            )
     remarks = checks.check_loops(result["loops"], precision, max_unrolled_steps)
     remarks += fidelity.check_float_form(reference, converted["float32"], model, result["changes"])
     if source == "random":
@@ -161,7 +171,6 @@ def convert(
             "Compared on random inputs only. Pass real samples as `evaluation` for numbers that count."
         )
     remarks += _slower(precision, latency := _latency(result["latency"]))
-    measured = fidelity.compare(reference, converted["model"], compared.targets, task)
     report = Report(
         precision=precision,
         size_bytes=len(content),
@@ -216,7 +225,9 @@ def _convert_in_child(
     job = {
         "task": "convert",
         "precision": precision,
-        "inputs": signature.names(),
+        "inputs": [spec.name for spec in signature.file_inputs()],
+        "states": len(signature.states),
+        "stream": streaming.STREAM,
         "outputs": None,
         "max_unrolled_steps": max_unrolled_steps,
     }

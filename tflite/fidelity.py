@@ -13,6 +13,7 @@ from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.errors import FidelityError
 from keras_attention.tflite.lowering import all_layers
 from keras_attention.tflite.lowering import runnable_form
+from keras_attention.tflite.lowering import stateful
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.report import Report
 from keras_attention.tflite.samples import Samples
@@ -29,18 +30,27 @@ _BATCH = 64
 _ERROR_LENGTH = 600
 
 
-def predict(model: Any, signature: ModelSignature, samples: Samples) -> list[np.ndarray]:
+def predict(
+    model: Any, signature: ModelSignature, samples: Samples, *, carry: bool = False
+) -> list[np.ndarray]:
     """Return Keras' outputs, one array per output, in the order of `keras.tree.flatten`.
+
+    A stateful model answers each sample from states of zeros, or with `carry` from those that the sample
+    before left; its states after each sample follow behind the outputs. It is left as it was.
 
     Raises:
         ConversionError: Keras itself answers NaN or infinity.
     """
     batches: list[list[np.ndarray]] = []
     arrays = [samples.inputs[name] for name in signature.names()]
-    with runnable_form(model):
-        for start in range(0, len(samples), _BATCH):
-            part = signature.pack([array[start : start + _BATCH] for array in arrays])
-            batches.append(_answers(model, part, min(_BATCH, len(samples) - start)))
+    size = 1 if signature.states else _BATCH
+    with runnable_form(model), stateful.kept(model):
+        for start in range(0, len(samples), size):
+            if start == 0 or not carry:
+                stateful.reset(model)
+            part = signature.pack([array[start : start + size] for array in arrays])
+            answers = _answers(model, part, min(size, len(samples) - start))
+            batches.append([*answers, *stateful.read(model)])
     joined = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
     for index, output in enumerate(joined):
         values = output.astype(np.float32) if output.dtype.kind not in "fiub" else output
@@ -177,16 +187,24 @@ def _check_labels(targets: np.ndarray, shape: tuple[int, ...]) -> None:
 
 
 def compare(
-    reference: list[np.ndarray], result: list[np.ndarray], targets: np.ndarray | None, task: str | None
+    reference: list[np.ndarray],
+    result: list[np.ndarray],
+    targets: np.ndarray | None,
+    task: str | None,
+    num_states: int = 0,
 ) -> dict[str, Any]:
-    """Return the report's fields task, agreement, sqnr_db, max_abs_error and metric."""
-    tasks = tuple(task or _task(output) for output in reference)
-    pairs = list(zip(reference, result, tasks, strict=True))
+    """Return the report's fields task, agreement, sqnr_db, max_abs_error and metric.
+
+    The last `num_states` outputs are states: they have an error, but answer nothing.
+    """
+    count = len(reference) - num_states
+    tasks = tuple(task or _task(output) for output in reference[:count])
+    pairs = list(zip(reference[:count], result[:count], tasks, strict=True))
     return {
         "task": tasks,
         "agreement": min(metrics.agreement(a, b, kind) for a, b, kind in pairs),
         "sqnr_db": worst_sqnr_db(reference, result),
-        "max_abs_error": max(metrics.max_abs_error(a, b) for a, b, _ in pairs),
+        "max_abs_error": max(metrics.max_abs_error(a, b) for a, b in zip(reference, result, strict=True)),
         "metric": None if targets is None else _metric(targets, pairs),
     }
 

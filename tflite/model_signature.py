@@ -11,9 +11,13 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_attention.tflite.lowering import stateful
+
 Shape = tuple[int | None, ...]
 _COUNTED = re.compile(r"(input_layer|keras_tensor)(_\d+)?")
 """Names that Keras gives to inputs without one."""
+_STATE = re.compile(r"_state_(\d+(?:_\d+)?)$")
+"""End of a state's name."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,12 @@ class ModelSignature:
     Attributes:
         inputs: in the order of the model's own structure.
         structure: the nested structure of the inputs (dict, list, single) with indices as leaves.
+        states: of stateful layers, which the file takes behind the inputs.
     """
 
     inputs: tuple[TensorSpec, ...]
     structure: Any
+    states: tuple[TensorSpec, ...] = ()
 
     def pack(self, tensors: Sequence[Any]) -> Any:
         """Arrange one tensor per input as the model's `call` wants them."""
@@ -53,6 +59,15 @@ class ModelSignature:
     def names(self) -> list[str]:
         """Return the input names in order."""
         return [spec.name for spec in self.inputs]
+
+    def file_inputs(self) -> tuple[TensorSpec, ...]:
+        """Return what the file takes, in order: the model's inputs and its states."""
+        return (*self.inputs, *self.states)
+
+    def output_names(self, names: Sequence[str]) -> list[str]:
+        """Return what the file gives, in order: the model's outputs, here named, and the next states."""
+        states = [_STATE.sub(r"_next_state_\1", spec.name) for spec in self.states]
+        return _unique([*names, *states])
 
 
 def read_signature(
@@ -74,7 +89,22 @@ def read_signature(
         signature = _observed(samples)
     else:
         signature = _built(model)
-    return _with_fixed_shapes(signature, model, samples, input_shapes or {})
+    fixed = _with_fixed_shapes(signature, model, samples, input_shapes or {})
+    return ModelSignature(fixed.inputs, fixed.structure, _states(model, fixed.names()))
+
+
+def _states(model: Any, taken: Sequence[str]) -> tuple[TensorSpec, ...]:
+    """Name the states of the model's stateful layers `<layer>_state_<index>`."""
+    found = [
+        (f"{layer.name}_state_{index}", variable)
+        for layer in stateful.layers_of(model)
+        for index, variable in enumerate(stateful.variables_of(layer))
+    ]
+    names = _unique([*taken, *(name for name, _ in found)])[len(taken) :]
+    return tuple(
+        TensorSpec(name, tuple(variable.shape[1:]), _file_dtype(variable.dtype))
+        for name, (_, variable) in zip(names, found, strict=True)
+    )
 
 
 def _declared(model: Any, tensors: Sequence[Any]) -> ModelSignature:

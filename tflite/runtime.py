@@ -43,14 +43,24 @@ def set_inputs(interpreter: Interpreter, sample: Mapping[str, np.ndarray]) -> No
 
 
 def run_samples(
-    content: bytes, samples: Mapping[str, np.ndarray], progress: Progress | None = None
+    content: bytes,
+    samples: Mapping[str, np.ndarray],
+    progress: Progress | None = None,
+    num_carried: int = 0,
 ) -> list[np.ndarray]:
-    """Run each sample alone and return one array per output, stacked over the samples."""
+    """Run the samples one by one and return one array per output, stacked over the samples.
+
+    From the second sample on the last `num_carried` inputs take what the last outputs gave before.
+    """
     interpreter = load_interpreter(content)
     count = len(next(iter(samples.values())))
     outputs: list[list[np.ndarray]] = [[] for _ in interpreter.get_output_details()]
+    carried = list(samples)[len(samples) - num_carried :]
     for number in range(count):
-        set_inputs(interpreter, {name: values[number] for name, values in samples.items()})
+        sample = {name: values[number] for name, values in samples.items()}
+        if number:
+            sample.update((name, outputs[index - num_carried][-1]) for index, name in enumerate(carried))
+        set_inputs(interpreter, sample)
         interpreter.invoke()
         for collected, detail in zip(outputs, interpreter.get_output_details(), strict=True):
             collected.append(interpreter.get_tensor(detail["index"])[0])

@@ -14,6 +14,7 @@ from typing import Any
 import keras
 
 from keras_attention.tflite.lowering import mobile_form
+from keras_attention.tflite.lowering import stateful
 from keras_attention.tflite.lowering.patch import Lowering
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.model_signature import output_names
@@ -32,16 +33,21 @@ def export_saved_model(
     import tensorflow as tf
 
     names: list[str] = []
+    holders = stateful.layers_of(model)
 
     def serve(*tensors: Any) -> dict[str, Any]:
+        given = iter(tensors[len(signature.inputs) :])
+        for layer in holders:
+            lowering.states[id(layer)] = [next(given) for _ in stateful.variables_of(layer)]
         outputs = model(signature.pack(tensors), training=False)
-        names[:] = output_names(model, outputs)
-        flat = [tf.identity(output) for output in keras.tree.flatten(outputs)]
+        names[:] = signature.output_names(output_names(model, outputs))
+        states = [state for layer_states in lowering.states.values() for state in layer_states]
+        flat = [tf.identity(output) for output in (*keras.tree.flatten(outputs), *states)]
         return {f"output_{index}": output for index, output in enumerate(flat)}
 
     specs = [
         tf.TensorSpec((1, *spec.shape), spec.dtype, name=f"input_{index}")
-        for index, spec in enumerate(signature.inputs)
+        for index, spec in enumerate(signature.file_inputs())
     ]
     module = tf.Module()
     with mobile_form(model, max_unrolled_steps) as lowering:

@@ -54,6 +54,10 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     for name, bytes_ in (("float32", float_file), ("model", file)):
         values = runtime.run_samples(bytes_, evaluation, lambda done, total: emit("verify", done, total))
         np.savez(folder / f"{name}_outputs.npz", *values)
+        if job["states"]:
+            stream = {key: values[: job["stream"]] for key, values in evaluation.items()}
+            carried = runtime.run_samples(bytes_, stream, num_carried=job["states"])
+            np.savez(folder / f"{name}_stream.npz", *carried)
     emit("measure", 0, 0)
     first = {name: values[0] for name, values in evaluation.items()}
     latency = runtime.measure_latency([float_file, file], first, seconds=LATENCY_SECONDS)

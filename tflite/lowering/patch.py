@@ -30,11 +30,13 @@ class Lowering:
         max_unrolled_steps: longest sequence over which a recurrent layer is unrolled.
         changes: path of the layer -> what was changed, in a few words.
         loops: path of each recurrent layer that kept its loop -> its number of steps (-1: open size).
+        states: id of each stateful layer -> its present states, one tensor each.
     """
 
     max_unrolled_steps: int
     changes: dict[str, str] = field(default_factory=dict)
     loops: dict[str, int] = field(default_factory=dict)
+    states: dict[int, list[Any]] = field(default_factory=dict)
 
     def unrolls(self, layer: Any, batch: int | None, length: int | None) -> bool:
         """Decide whether a recurrent layer is unrolled, and record the decision."""
