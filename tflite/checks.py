@@ -12,9 +12,6 @@ from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.lowering import all_layers
 from keras_attention.tflite.lowering import stateful
 
-UNROLLED_BYTES_PER_STEP = 1_700
-"""Rough size of one written-out recurrent step without its weights (measured: LSTM 1.4 to 1.7 kB)."""
-
 
 def check_model(model: Any) -> None:
     """Raise on what can't be converted.
@@ -67,11 +64,14 @@ def _check_layer(layer: Any) -> None:
             )
 
 
-def check_loops(loops: Mapping[str, int], precision: str, max_unrolled_steps: int) -> list[str]:
+def check_loops(
+    loops: Mapping[str, int], sizes: Mapping[str, int], precision: str, max_unrolled_steps: int
+) -> list[str]:
     """Refuse recurrent loops where they can't be quantized; remark on them elsewhere.
 
     Args:
         loops: path of each layer that kept its loop -> number of steps.
+        sizes: path of each recurrent layer -> predicted bytes of its steps, written out.
         precision: as asked for.
         max_unrolled_steps: the limit that kept them.
 
@@ -85,10 +85,9 @@ def check_loops(loops: Mapping[str, int], precision: str, max_unrolled_steps: in
                 f"Layer {path!r} runs over a sequence whose batch or length is open inside the model. Fix "
                 "the sizes in front of it, for instance with keras.layers.Reshape."
             )
-        size = steps * UNROLLED_BYTES_PER_STEP / 1e6
         cure = (
             f"Shorten the sequence (a strided convolution or pooling in front), or pass "
-            f"max_unrolled_steps={steps}, which adds about {size:.1f} MB to the file."
+            f"max_unrolled_steps={steps}, which adds about {sizes[path] / 1e6:.2g} MB to the file."
         )
         if precision in ("int8", "dynamic"):
             raise ConversionError(

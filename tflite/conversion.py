@@ -29,6 +29,7 @@ from keras_attention.tflite.model_signature import read_signature
 from keras_attention.tflite.progress import StageProgress
 from keras_attention.tflite.report import Report
 from keras_attention.tflite.samples import Samples
+from keras_attention.tflite.size_prediction import predict_file_bytes
 
 MAX_CALIBRATION_SAMPLES = 1024
 """More calibration samples than this add minutes and no information; an even choice is taken."""
@@ -164,7 +165,9 @@ def convert(
             measured = streaming.compare(
                 model, signature, compared, folder, measured, result["changes"], task
             )
-    remarks = checks.check_loops(result["loops"], precision, max_unrolled_steps)
+    sizes = result["sizes"]
+    remarks = checks.check_loops(result["loops"], sizes, precision, max_unrolled_steps)
+    unrolled = sum(size for path, size in sizes.items() if path not in result["loops"])
     remarks += fidelity.check_float_form(reference, converted["float32"], model, result["changes"])
     if source == "random":
         remarks.append(
@@ -175,6 +178,7 @@ def convert(
         precision=precision,
         size_bytes=len(content),
         float32_size_bytes=float32_size,
+        predicted_size_bytes=predict_file_bytes(model, unrolled, precision) if unrolled else 0,
         samples=len(compared),
         evaluation_source=source,
         float32_sqnr_db=fidelity.worst_sqnr_db(reference, converted["float32"]),
@@ -242,8 +246,8 @@ def _convert_in_child(
             )
         except Exception as error:
             raise ConversionError(f"Model {model.name!r} can't be traced for the file: {error}") from error
-        checks.check_loops(lowering.loops, precision, max_unrolled_steps)
-        traced = {"changes": lowering.changes, "loops": lowering.loops}
+        checks.check_loops(lowering.loops, lowering.sizes, precision, max_unrolled_steps)
+        traced = {"changes": lowering.changes, "loops": lowering.loops, "sizes": lowering.sizes}
     else:
         model.save(folder / "model.keras")
     try:

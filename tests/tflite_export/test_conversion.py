@@ -457,7 +457,7 @@ REFUSED_MODELS = {
     "stateful": (
         lambda: recurrent(stateful=True),
         (11, 3),
-        r"Layer 'memory' is stateful and was built for 2 samples.* batch_shape=\(1, \.\.\.\)",
+        r"Layer 'memory' is stateful and was built for 2 samples.*batch_shape=\(1, \.\.\.\)",
     ),
     "quantized": (quantized_by_keras, (3,), r"Layer 'answer' was quantized by Keras already \(mode 'int8'\)"),
     "too_long": (recurrent, (11, 3), r"Layer 'memory' runs over 11 steps, more than max_unrolled_steps=10"),

@@ -16,6 +16,7 @@ from keras_attention.tflite import rewriting
 from keras_attention.tflite import runtime
 from keras_attention.tflite import saved_model
 from keras_attention.tflite.jobs import inspect as inspection
+from keras_attention.tflite.lowering.patch import Lowering
 
 LATENCY_SECONDS = 0.5
 
@@ -27,7 +28,8 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     outputs = job["outputs"]
     if outputs is None:
         emit("export", 0, 0)
-        outputs, result["changes"], result["loops"] = _export(folder, job, saved)
+        outputs, lowering = _export(folder, job, saved)
+        result |= {"changes": lowering.changes, "loops": lowering.loops, "sizes": lowering.sizes}
     result["outputs"] = outputs
 
     emit("convert", 0, 0)
@@ -64,14 +66,13 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     return {**result, "latency": latency, "file": inspection.describe(file)}
 
 
-def _export(folder: Path, job: dict[str, Any], saved: Path) -> tuple[list[str], Any, Any]:
+def _export(folder: Path, job: dict[str, Any], saved: Path) -> tuple[list[str], Lowering]:
     """Load the model that another backend trained, and trace it here."""
     model = loading.load_model(folder / "model.keras")
     samples = _load(folder, "evaluation", job["inputs"])
     shapes = {name: values.shape[1:] for name, values in (samples or {}).items()}
     signature = model_signature.read_signature(model, None, shapes)
-    names, lowering = saved_model.export_saved_model(model, signature, saved, job["max_unrolled_steps"])
-    return names, lowering.changes, lowering.loops
+    return saved_model.export_saved_model(model, signature, saved, job["max_unrolled_steps"])
 
 
 def _load(folder: Path, kind: str, names: list[str]) -> dict[str, np.ndarray] | None:
