@@ -59,6 +59,16 @@ def check_arguments(
         )
 
 
+def check_batch_size(batch_size: Any) -> None:
+    """Raise unless `batch_size` is a fixed number of samples."""
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise ValueError(
+            "`batch_size` must be an integer >= 1, the number of samples that the file takes at a time. It "
+            "can't be left open, for which docs/conversion.md gives the reasons; convert once per size instead. "
+            f"Received: {batch_size!r}"
+        )
+
+
 def check_path(path: str | Path | None, model: Any) -> Path | None:
     """Return the file to write, or None; raise if it can't be written or is the model's own file."""
     if path is None:

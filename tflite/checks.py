@@ -13,8 +13,12 @@ from keras_attention.tflite.lowering import all_layers
 from keras_attention.tflite.lowering import stateful
 
 
-def check_model(model: Any) -> None:
+def check_model(model: Any, batch_size: int = 1) -> None:
     """Raise on what can't be converted.
+
+    Args:
+        model: the Keras model.
+        batch_size: samples that the file takes at a time.
 
     Raises:
         TypeError: `model` is no Keras model.
@@ -32,7 +36,7 @@ def check_model(model: Any) -> None:
         )
     _check_weights(model)
     for layer in all_layers(model):
-        _check_layer(layer)
+        _check_layer(layer, batch_size)
 
 
 def _check_weights(model: Any) -> None:
@@ -49,18 +53,19 @@ def _check_weights(model: Any) -> None:
             )
 
 
-def _check_layer(layer: Any) -> None:
+def _check_layer(layer: Any, batch_size: int) -> None:
     if getattr(layer, "quantization_mode", None) is not None:
         raise ConversionError(
             f"Layer {layer.path!r} was quantized by Keras already (mode {layer.quantization_mode!r}). "
             "Convert the model as it was before `model.quantize(...)`."
         )
     if isinstance(layer, keras.layers.RNN) and layer.stateful and layer.states is not None:
-        batch = stateful.variables_of(layer)[0].shape[0]
-        if batch != 1:
+        built = stateful.variables_of(layer)[0].shape[0]
+        if built != 1 or batch_size != 1:
             raise ConversionError(
-                f"Layer {layer.path!r} is stateful and was built for {batch} samples at a time, the file "
-                "takes one. Build the model with keras.Input(batch_shape=(1, ...)) and give it these weights."
+                f"Layer {layer.path!r} is stateful and was built for {built} samples at a time, and the file "
+                f"is to take batch_size={batch_size}: both must be 1, since a file streams one sequence. Build "
+                "the model with keras.Input(batch_shape=(1, ...)) and give it these weights."
             )
 
 

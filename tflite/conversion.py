@@ -71,11 +71,12 @@ def convert(
     task: Task | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     max_unrolled_steps: int = 512,
+    batch_size: int = 1,
     verbose: int = 1,
 ) -> Conversion:
     """Convert a Keras model to a .tflite file, compare it with Keras on real inputs, and write it.
 
-    The file takes one sample at a time, holds builtin operators only, and its signature has Keras'
+    The file takes `batch_size` samples at a time, holds builtin operators only, and its signature has Keras'
     input names in Keras' order. Native code runs in a child process: whatever happens to it, the
     caller's process, model and files are unharmed.
 
@@ -99,6 +100,7 @@ def convert(
             output's last axis has two entries or more.
         input_shapes: input name -> shape without batch axis, for sizes that the model leaves open.
         max_unrolled_steps: recurrent layers up to this length are written out step by step.
+        batch_size: samples that the file takes at a time, a fixed number.
         verbose: 1 shows progress and the report's table; 0 is silent.
 
     Returns:
@@ -128,13 +130,14 @@ def convert(
         "max_metric_drop": max_metric_drop,
     }
     arguments.check_arguments(precision, floors, task, input_shapes, max_unrolled_steps, calibration)
+    arguments.check_batch_size(batch_size)
     target = arguments.check_path(path, model)
     model = load_model(model) if isinstance(model, str | Path) else model
-    checks.check_model(model)
+    checks.check_model(model, batch_size)
 
     first = evaluation if evaluation is not None else calibration
     signature = read_signature(
-        model, None if first is None else sampling.split_targets(first)[0], input_shapes
+        model, None if first is None else sampling.split_targets(first)[0], input_shapes, batch_size
     )
     calibrating = (
         None
@@ -230,6 +233,7 @@ def _convert_in_child(
         "task": "convert",
         "precision": precision,
         "inputs": [spec.name for spec in signature.file_inputs()],
+        "batch_size": signature.batch_size,
         "states": len(signature.states),
         "stream": streaming.STREAM,
         "outputs": None,

@@ -46,11 +46,13 @@ class ModelSignature:
         inputs: in the order of the model's own structure.
         structure: the nested structure of the inputs (dict, list, single) with indices as leaves.
         states: of stateful layers, which the file takes behind the inputs.
+        batch_size: samples that the file takes at a time.
     """
 
     inputs: tuple[TensorSpec, ...]
     structure: Any
     states: tuple[TensorSpec, ...] = ()
+    batch_size: int = 1
 
     def pack(self, tensors: Sequence[Any]) -> Any:
         """Arrange one tensor per input as the model's `call` wants them."""
@@ -71,7 +73,10 @@ class ModelSignature:
 
 
 def read_signature(
-    model: Any, samples: Any = None, input_shapes: Mapping[str, Sequence[int]] | None = None
+    model: Any,
+    samples: Any = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    batch_size: int = 1,
 ) -> ModelSignature:
     """Return the signature of a Keras model.
 
@@ -84,13 +89,13 @@ def read_signature(
     """
     tensors = getattr(model, "inputs", None)
     if tensors:
-        signature = _declared(model, tensors)
+        signature = _declared(model, tensors, batch_size)
     elif samples is not None:
         signature = _observed(samples)
     else:
         signature = _built(model)
     fixed = _with_fixed_shapes(signature, model, samples, input_shapes or {})
-    return ModelSignature(fixed.inputs, fixed.structure, _states(model, fixed.names()))
+    return ModelSignature(fixed.inputs, fixed.structure, _states(model, fixed.names()), batch_size)
 
 
 def _states(model: Any, taken: Sequence[str]) -> tuple[TensorSpec, ...]:
@@ -107,7 +112,7 @@ def _states(model: Any, taken: Sequence[str]) -> tuple[TensorSpec, ...]:
     )
 
 
-def _declared(model: Any, tensors: Sequence[Any]) -> ModelSignature:
+def _declared(model: Any, tensors: Sequence[Any], batch_size: int) -> ModelSignature:
     struct: Any = getattr(model, "_inputs_struct", None)
     if struct is None and hasattr(model, "_functional"):  # a Sequential model wraps a functional one
         struct = getattr(model._functional, "_inputs_struct", None)
@@ -122,10 +127,11 @@ def _declared(model: Any, tensors: Sequence[Any]) -> ModelSignature:
         positions = iter(range(len(ordered)))
         structure = keras.tree.map_structure(lambda _: next(positions), struct)
     for tensor in ordered:
-        if tensor.shape[0] not in (None, 1):
+        if tensor.shape[0] not in (None, batch_size):
             raise ValueError(
-                f"Input {tensor.name!r} has a fixed batch size of {tensor.shape[0]}. The file takes one "
-                "sample at a time: build the model without a batch size, `keras.Input(shape, ...)`."
+                f"Input {tensor.name!r} has a fixed batch size of {tensor.shape[0]}, and the file is to take "
+                f"batch_size={batch_size}. Build the model without a batch size, `keras.Input(shape, ...)`, "
+                f"or pass batch_size={tensor.shape[0]}."
             )
     specs = tuple(
         TensorSpec(name, tuple(tensor.shape[1:]), _file_dtype(tensor.dtype))

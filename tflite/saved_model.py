@@ -25,7 +25,7 @@ ENDPOINT = "serve"
 def export_saved_model(
     model: Any, signature: ModelSignature, folder: Path, max_unrolled_steps: int
 ) -> tuple[list[str], Lowering]:
-    """Write the mobile form of the model, for one sample at a time, as a SavedModel.
+    """Write the mobile form of the model, for a fixed number of samples at a time, as a SavedModel.
 
     Returns:
         The names of the outputs in order, and the record of the lowering.
@@ -46,7 +46,7 @@ def export_saved_model(
         return {f"output_{index}": output for index, output in enumerate(flat)}
 
     specs = [
-        tf.TensorSpec((1, *spec.shape), spec.dtype, name=f"input_{index}")
+        tf.TensorSpec((signature.batch_size, *spec.shape), spec.dtype, name=f"input_{index}")
         for index, spec in enumerate(signature.file_inputs())
     ]
     module = tf.Module()

@@ -25,7 +25,7 @@ LAYER_BYTES = 350
 FILE_BYTES = 1_000
 """Signature, operator codes, metadata."""
 SCALE_BYTES = 12
-"""Scale and zero point of one output channel of int8 weights; with fixed scales its bias has as much again."""
+"""Scale and zero point of one output channel of int8 weights; with a fixed scale its bias has as much."""
 
 
 def predict_unrolled_bytes(layer: Any, steps: int, *, is_masked: bool = False) -> int:

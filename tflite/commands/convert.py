@@ -47,6 +47,9 @@ from keras_attention.tflite.errors import FidelityError
     "--max-unrolled-steps", type=int, default=512, show_default=True, help="Longest recurrence to unroll."
 )
 @click.option(
+    "--batch-size", type=int, default=1, show_default=True, help="Samples that the file takes at a time."
+)
+@click.option(
     "--report",
     type=click.Path(path_type=Path),
     help="Write the report as JSON here, also when a floor refuses the file.",

@@ -71,7 +71,7 @@ def _export(folder: Path, job: dict[str, Any], saved: Path) -> tuple[list[str], 
     model = loading.load_model(folder / "model.keras")
     samples = _load(folder, "evaluation", job["inputs"])
     shapes = {name: values.shape[1:] for name, values in (samples or {}).items()}
-    signature = model_signature.read_signature(model, None, shapes)
+    signature = model_signature.read_signature(model, None, shapes, job["batch_size"])
     return saved_model.export_saved_model(model, signature, saved, job["max_unrolled_steps"])
 
 
