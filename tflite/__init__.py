@@ -14,6 +14,8 @@ from keras_attention.tflite.inspection import Inspection
 from keras_attention.tflite.inspection import inspect
 from keras_attention.tflite.loading import load_model
 from keras_attention.tflite.report import Report
+from keras_attention.tflite.signatures import SignaturesConversion
+from keras_attention.tflite.signatures import convert_signatures
 
 __all__ = [
     "Conversion",
@@ -21,7 +23,9 @@ __all__ = [
     "FidelityError",
     "Inspection",
     "Report",
+    "SignaturesConversion",
     "convert",
+    "convert_signatures",
     "inspect",
     "load_model",
 ]

@@ -64,7 +64,7 @@ def check_batch_size(batch_size: Any) -> None:
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(
             "`batch_size` must be an integer >= 1, the number of samples that the file takes at a time. It "
-            "can't be left open, for which docs/conversion.md gives the reasons; convert once per size instead. "
+            "can't be left open, for which docs/conversion.md gives the reasons; convert once per size. "
             f"Received: {batch_size!r}"
         )
 

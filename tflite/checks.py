@@ -64,8 +64,8 @@ def _check_layer(layer: Any, batch_size: int) -> None:
         if built != 1 or batch_size != 1:
             raise ConversionError(
                 f"Layer {layer.path!r} is stateful and was built for {built} samples at a time, and the file "
-                f"is to take batch_size={batch_size}: both must be 1, since a file streams one sequence. Build "
-                "the model with keras.Input(batch_shape=(1, ...)) and give it these weights."
+                f"is to take batch_size={batch_size}: both must be 1, since a file streams one sequence. "
+                "Build the model with keras.Input(batch_shape=(1, ...)) and give it these weights."
             )
 
 

@@ -40,7 +40,7 @@ def operator_name(graph: Any, operator: Any) -> str:
     code = graph.operatorCodes[operator.opcodeIndex]
     number = max(code.builtinCode, code.deprecatedBuiltinCode)
     if number == schema.BuiltinOperator.CUSTOM:
-        return _text(code.customCode)
+        return text(code.customCode)
     return _CODE_NAMES.get(number, f"BUILTIN_{number}")
 
 
@@ -51,7 +51,7 @@ def tensor_type(tensor: Any) -> str:
 
 def tensor_name(tensor: Any) -> str:
     """Return the tensor's name as text, "" where the file holds none."""
-    return _text(tensor.name)
+    return text(tensor.name)
 
 
 def is_constant(graph: Any, tensor: Any) -> bool:
@@ -82,7 +82,7 @@ def set_interface(graph: Any, inputs: Sequence[str], outputs: Sequence[str]) -> 
     (signature,) = graph.signatureDefs
     subgraph = graph.subgraphs[signature.subgraphIndex]
     for names, side in ((inputs, "inputs"), (outputs, "outputs")):
-        entries = {_text(entry.name): entry for entry in getattr(signature, side)}
+        entries = {text(entry.name): entry for entry in getattr(signature, side)}
         ordered = [entries[f"{side[:-1]}_{index}"] for index in range(len(names))]
         for entry, name in zip(ordered, names, strict=True):
             entry.name = name.encode()
@@ -131,7 +131,7 @@ def describe_interface(graph: Any) -> dict[str, list[str]]:
     described = {}
     for side in ("inputs", "outputs"):
         signature = graph.signatureDefs[0] if graph.signatureDefs else None
-        names = {entry.tensorIndex: _text(entry.name) for entry in getattr(signature, side, None) or []}
+        names = {entry.tensorIndex: text(entry.name) for entry in getattr(signature, side, None) or []}
         described[side] = [
             _describe(names.get(index) or tensor_name(subgraph.tensors[index]), subgraph.tensors[index])
             for index in getattr(subgraph, side)
@@ -141,7 +141,7 @@ def describe_interface(graph: Any) -> dict[str, list[str]]:
 
 def signature_names(graph: Any) -> list[str]:
     """Return the keys of the file's signatures."""
-    return [_text(signature.signatureKey) for signature in graph.signatureDefs or []]
+    return [text(signature.signatureKey) for signature in graph.signatureDefs or []]
 
 
 def _describe(name: str, tensor: Any) -> str:
@@ -153,5 +153,6 @@ def _describe(name: str, tensor: Any) -> str:
     return f"{text}, scale {quantization.scale[0]:g}, zero point {int(quantization.zeroPoint[0])}"
 
 
-def _text(value: bytes | str | None) -> str:
+def text(value: bytes | str | None) -> str:
+    """Return a name of the file, which may be absent, as text."""
     return value.decode() if isinstance(value, bytes) else (value or "")

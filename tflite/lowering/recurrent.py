@@ -95,7 +95,8 @@ def _keras_loop(
     and it goes forwards.
     """
     as_built = layer.unroll, layer.go_backwards
-    unroll = lowering.unrolls(layer, *sequences.shape[:2], mask) or layer.unroll
+    batch, length = sequences.shape[:2]
+    unroll = layer.unroll or lowering.unrolls(layer, batch, length, mask)
     if unroll and layer.go_backwards and mask is not None:
         sequences, mask = ops.flip(sequences, axis=1), ops.flip(_single(mask), axis=1)
         vars(layer)["go_backwards"] = False
