@@ -20,6 +20,8 @@ from keras_attention.tflite.linting.finding import Finding
 from keras_attention.tflite.linting.running import check
 from keras_attention.tflite.loading import load_model
 from keras_attention.tflite.report import Report
+from keras_attention.tflite.signatures import SignaturesConversion
+from keras_attention.tflite.signatures import convert_signatures
 from keras_attention.tflite.verification import Verification
 from keras_attention.tflite.verification import verify
 
@@ -33,10 +35,12 @@ __all__ = [
     "Inspection",
     "OperatorTime",
     "Report",
+    "SignaturesConversion",
     "Verification",
     "benchmark",
     "check",
     "convert",
+    "convert_signatures",
     "inspect",
     "load_model",
     "verify",

@@ -14,7 +14,12 @@ from typing import get_args
 from keras_attention.tflite import files
 from keras_attention.tflite.manifest import sidecar_path
 
-Precision = Literal["float32", "float16", "dynamic", "int8"]
+Precision = Literal["float32", "float16", "dynamic", "int8", "int8_full", "int16x8", "auto"]
+Target = Literal["cpu", "gpu", "npu", "microcontroller"]
+IoDtype = Literal["float32", "int8", "uint8", "int16"]
+CALIBRATED = frozenset({"int8", "int8_full", "int16x8", "auto"})
+"""Precisions that take scales from calibration samples."""
+_IO_DTYPES = {"int8_full": ("int8", "uint8"), "int16x8": ("float32", "int16"), "auto": ()}
 Task = Literal["classification", "regression"]
 
 
@@ -53,10 +58,20 @@ def check_arguments(
         or max_unrolled_steps < 0
     ):
         raise ValueError(f"`max_unrolled_steps` must be an integer >= 0. Received: {max_unrolled_steps!r}")
-    if precision == "int8" and calibration is None:
+    if precision in CALIBRATED and calibration is None:
         raise ValueError(
-            "`calibration` is needed for precision='int8': pass 100 to 1,000 real samples as the app will "
-            "see them. Without samples, precision='dynamic' gives int8 weights. Received: calibration=None"
+            f"`calibration` is needed for precision={precision!r}: pass 100 to 1,000 real samples as the app "
+            "will see them. Without samples, precision='dynamic' gives int8 weights. Received: calibration=None"
+        )
+
+
+def check_batch_size(batch_size: Any) -> None:
+    """Raise unless `batch_size` is a fixed number of samples."""
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise ValueError(
+            "`batch_size` must be an integer >= 1, the number of samples that the file takes at a time. It "
+            "can't be left open, for which docs/conversion.md gives the reasons; convert once per size. "
+            f"Received: {batch_size!r}"
         )
 
 
@@ -72,3 +87,33 @@ def check_path(path: str | Path | None, model: Any) -> Path | None:
     files.check_writable(target)
     files.check_writable(sidecar_path(target))
     return target
+
+
+def check_target(target: str, precision: str) -> None:
+    """Raise on a target that is none, or that only "auto" could heed."""
+    if target not in get_args(Target):
+        raise ValueError(f"`target` must be one of {get_args(Target)}. Received: {target!r}")
+    if target != "cpu" and precision != "auto":
+        raise ValueError(
+            f"`target` is what precision='auto' chooses for. Received: target={target!r} with precision="
+            f"{precision!r}. Pass precision='auto', or leave `target` out."
+        )
+
+
+def check_io_dtype(io_dtype: str | None, precision: str) -> None:
+    """Raise on a type of inputs and outputs that files of the precision don't have."""
+    allowed = _IO_DTYPES.get(precision, ("float32",))
+    if io_dtype is not None and io_dtype not in allowed:
+        choice = f"one of {allowed}" if allowed else "left out"
+        raise ValueError(
+            f"`io_dtype` must be {choice} with precision={precision!r}. Received: io_dtype={io_dtype!r}"
+        )
+
+
+def io_dtype_of(io_dtype: str | None, precision: str, target: str | None) -> str:
+    """Return the type of a file's real inputs and outputs; a target without floats takes integers."""
+    if io_dtype is not None:
+        return io_dtype
+    if precision == "int8_full":
+        return "int8"
+    return "int16" if precision == "int16x8" and target in ("npu", "microcontroller") else "float32"

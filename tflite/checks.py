@@ -11,15 +11,17 @@ import numpy as np
 from keras_attention.tflite import manifest_entries
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.lowering import all_layers
+from keras_attention.tflite.lowering import stateful
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.model_signature import declared_outputs
 
-UNROLLED_BYTES_PER_STEP = 1_700
-"""Rough size of one written-out recurrent step without its weights (measured: LSTM 1.4 to 1.7 kB)."""
 
-
-def check_model(model: Any) -> None:
+def check_model(model: Any, batch_size: int = 1) -> None:
     """Raise on what can't be converted.
+
+    Args:
+        model: the Keras model.
+        batch_size: samples that the file takes at a time.
 
     Raises:
         TypeError: `model` is no Keras model.
@@ -37,7 +39,7 @@ def check_model(model: Any) -> None:
         )
     _check_weights(model)
     for layer in all_layers(model):
-        _check_layer(layer)
+        _check_layer(layer, batch_size)
 
 
 def _check_weights(model: Any) -> None:
@@ -54,24 +56,30 @@ def _check_weights(model: Any) -> None:
             )
 
 
-def _check_layer(layer: Any) -> None:
+def _check_layer(layer: Any, batch_size: int) -> None:
     if getattr(layer, "quantization_mode", None) is not None:
         raise ConversionError(
             f"Layer {layer.path!r} was quantized by Keras already (mode {layer.quantization_mode!r}). "
             "Convert the model as it was before `model.quantize(...)`."
         )
-    if isinstance(layer, keras.layers.RNN) and layer.stateful:
-        raise ConversionError(
-            f"Layer {layer.path!r} is stateful, and a file has no state between calls. Set stateful=False, "
-            "or build a model of one step that takes the state as an input and returns the new one."
-        )
+    if isinstance(layer, keras.layers.RNN) and layer.stateful and layer.states is not None:
+        built = stateful.variables_of(layer)[0].shape[0]
+        if built != 1 or batch_size != 1:
+            raise ConversionError(
+                f"Layer {layer.path!r} is stateful and was built for {built} samples at a time, and the file "
+                f"is to take batch_size={batch_size}: both must be 1, since a file streams one sequence. "
+                "Build the model with keras.Input(batch_shape=(1, ...)) and give it these weights."
+            )
 
 
-def check_loops(loops: Mapping[str, int], precision: str, max_unrolled_steps: int) -> list[str]:
+def check_loops(
+    loops: Mapping[str, int], sizes: Mapping[str, int], precision: str, max_unrolled_steps: int
+) -> list[str]:
     """Refuse recurrent loops where they can't be quantized; remark on them elsewhere.
 
     Args:
         loops: path of each layer that kept its loop -> number of steps.
+        sizes: path of each recurrent layer -> predicted bytes of its steps, written out.
         precision: as asked for.
         max_unrolled_steps: the limit that kept them.
 
@@ -85,12 +93,11 @@ def check_loops(loops: Mapping[str, int], precision: str, max_unrolled_steps: in
                 f"Layer {path!r} runs over a sequence whose batch or length is open inside the model. Fix "
                 "the sizes in front of it, for instance with keras.layers.Reshape."
             )
-        size = steps * UNROLLED_BYTES_PER_STEP / 1e6
         cure = (
             f"Shorten the sequence (a strided convolution or pooling in front), or pass "
-            f"max_unrolled_steps={steps}, which adds about {size:.1f} MB to the file."
+            f"max_unrolled_steps={steps}, which adds about {sizes[path] / 1e6:.2g} MB to the file."
         )
-        if precision in ("int8", "dynamic"):
+        if precision in ("dynamic", "int8", "int8_full", "int16x8"):
             raise ConversionError(
                 f"Layer {path!r} runs over {steps} steps, more than max_unrolled_steps="
                 f"{max_unrolled_steps}, and a loop can't be quantized to {precision!r} safely. {cure}"

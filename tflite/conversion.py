@@ -11,23 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 
 from keras_attention.tflite import arguments
+from keras_attention.tflite import building
 from keras_attention.tflite import checks
-from keras_attention.tflite import child
+from keras_attention.tflite import choosing
 from keras_attention.tflite import fidelity
 from keras_attention.tflite import files
 from keras_attention.tflite import manifest as manifests
 from keras_attention.tflite import manifest_entries
+from keras_attention.tflite import reporting
 from keras_attention.tflite import samples as sampling
-from keras_attention.tflite import worst_samples
+from keras_attention.tflite import streaming
+from keras_attention.tflite.arguments import IoDtype
 from keras_attention.tflite.arguments import Precision
+from keras_attention.tflite.arguments import Target
 from keras_attention.tflite.arguments import Task
 from keras_attention.tflite.data.normalization import read_statistics
 from keras_attention.tflite.data.plausibility import check_plausible
-from keras_attention.tflite.data.summary import summarize
-from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.loading import load_model
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.model_signature import declared_inputs
@@ -37,8 +38,8 @@ from keras_attention.tflite.report import Report
 from keras_attention.tflite.samples import Samples
 
 RANDOM_SAMPLES = 16
-SLOWER = 1.1
-"""Ratio of latencies above which the report says that a file is slower than float32."""
+AUTO_AGREEMENT = 0.99
+"""Least agreement that "auto" accepts where the caller sets no floor."""
 _PACKAGES = ("keras", "tensorflow", "ai-edge-litert", "litert-quantizer", "numpy")
 
 
@@ -68,18 +69,22 @@ def convert(
     precision: Precision = "int8",
     calibration: Any = None,
     evaluation: Any = None,
+    target: Target = "cpu",
     min_agreement: float | None = None,
     min_sqnr_db: float | None = None,
     max_metric_drop: float | None = None,
     task: Task | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     max_unrolled_steps: int = 512,
+    batch_size: int = 1,
+    io_dtype: IoDtype | None = None,
+    sensitivity: bool = False,
     manifest: Mapping[str, Any] | None = None,
     verbose: int = 1,
 ) -> Conversion:
     """Convert a Keras model to a .tflite file, compare it with Keras on real inputs, and write it.
 
-    The file takes one sample at a time, holds builtin operators only, and its signature has Keras'
+    The file takes `batch_size` samples at a time, holds builtin operators only, and its signature has Keras'
     input names in Keras' order. Native code runs in a child process: whatever happens to it, the
     caller's process, model and files are unharmed.
 
@@ -88,16 +93,19 @@ def convert(
         path: the .tflite file to write, whole or not at all. Nothing is written when None.
         precision: "float32"; "float16": weights in half precision; "dynamic": int8 weights, activations
             quantized at run time, needs no calibration; "int8": int8 wherever the phone's CPU runs it in
-            one piece, scales from `calibration`. Defaults to "int8".
-        calibration: representative real samples, needed for "int8"; 100 to 1,000 are enough, at most 1,024
-            are used. An array, a list of arrays in input order or a dict by input name, the first axis
-            counting samples, or a tuple of these and targets; a generator, data set or loader of samples or
-            batches, or a function that returns one; or the path of an .npz, .npy or .csv file, or of a folder
-            of .csv files or images. docs/calibration.md shows each, and what is refused.
+            one piece, scales from `calibration`; "int8_full": every tensor and the inputs and outputs int8,
+            for NPUs and microcontrollers; "int16x8": int16 activations beside int8 weights; "auto": the file
+            that serves `target` best of those that keep the floors. Defaults to "int8".
+        calibration: representative real samples, needed for all that begins with "int" and for "auto"; 100
+            to 1,000 are enough, at most 1,024 are used. An array, a list of arrays in input order or a dict
+            by input name, the first axis counting samples, or a tuple of these and targets; a generator,
+            data set or loader of samples or batches, or a function that returns one; or the path of an .npz,
+            .npy or .csv file, or of a folder of .csv files or images. docs/calibration.md shows each.
         evaluation: other real samples to compare on, in the same forms, at most 10,000; targets as class
             indices, one-hot rows or values add the task metric to the report. Defaults to the calibration
             samples, and without those to random numbers, which prove less (the report says so).
-        min_agreement: least share, 0 to 1, of samples answered as by Keras.
+        target: where the file is to run, for "auto": "cpu", "gpu", "npu" or "microcontroller".
+        min_agreement: least share, 0 to 1, of samples answered as by Keras. Defaults to 0.99 for "auto".
         min_sqnr_db: least signal-to-quantization-noise ratio, in dB. Defaults to 10, below which a file
             is certainly broken.
         max_metric_drop: largest loss of accuracy (or gain of mean absolute error) against Keras.
@@ -105,6 +113,11 @@ def convert(
             output's last axis has two entries or more.
         input_shapes: input name -> shape without batch axis, for sizes that the model leaves open.
         max_unrolled_steps: recurrent layers up to this length are written out step by step.
+        batch_size: samples that the file takes at a time, a fixed number.
+        io_dtype: type of inputs and outputs that are float in Keras: "int8" or "uint8" for "int8_full"
+            (defaults to "int8"), "float32" or "int16" for "int16x8" (defaults to "float32"), else "float32".
+        sensitivity: whether the report says how much noise each layer makes by itself; it costs some
+            seconds. Always so for "auto".
         manifest: what the app must know, kept in the file and beside it (model.manifest.json) with golden
             pairs that `verify` replays: "labels", "features", "sampling_rate_hz", "window_length",
             "preprocessing", "description", "author", "license", "version". See docs/manifest.md.
@@ -131,24 +144,30 @@ def convert(
     print(result.report.agreement, result.report.size_bytes)
     ```
     """
-    floors = {
+    named = {
         "min_agreement": min_agreement,
         "min_sqnr_db": min_sqnr_db,
         "max_metric_drop": max_metric_drop,
     }
-    arguments.check_arguments(precision, floors, task, input_shapes, max_unrolled_steps, calibration)
-    target = arguments.check_path(path, model)
+    arguments.check_arguments(precision, named, task, input_shapes, max_unrolled_steps, calibration)
+    arguments.check_target(target, precision)
+    arguments.check_io_dtype(io_dtype, precision)
+    arguments.check_batch_size(batch_size)
+    if precision == "auto" and min_agreement is None and max_metric_drop is None:
+        min_agreement = AUTO_AGREEMENT
+    floors = fidelity.Floors(min_agreement, min_sqnr_db, max_metric_drop)
+    written = arguments.check_path(path, model)
     entries = manifest_entries.check_entries(manifest)
     model = load_model(model) if isinstance(model, str | Path) else model
-    checks.check_model(model)
+    checks.check_model(model, batch_size)
 
-    declared = declared_inputs(model, input_shapes)
+    declared = declared_inputs(model, input_shapes, batch_size)
     calibration, evaluation = (
         None if data is None else sampling.gather(argument, data, declared)
         for argument, data in (("calibration", calibration), ("evaluation", evaluation))
     )
     first = evaluation if evaluation is not None else calibration
-    signature = read_signature(model, None if first is None else first.inputs, input_shapes)
+    signature = read_signature(model, None if first is None else first.inputs, input_shapes, batch_size)
     checks.check_names(entries, signature, model)
     calibrating = (
         None
@@ -156,74 +175,93 @@ def convert(
         else sampling.check_samples("calibration", calibration, signature, spread=True)
     )
     compared, source = _evaluation(evaluation, calibrating, signature, model)
-    about_samples = _about_samples(
-        calibrating, compared if source == "evaluation" else None, signature, model
-    )
-    with StageProgress(verbose) as progress, tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        progress("predict", 0, 0)
-        reference = fidelity.predict(model, signature, compared)
-        fidelity.check_targets(reference, compared.targets, max_metric_drop, task)
-        _store(folder / "evaluation.npz", compared)
-        if calibrating is not None and precision == "int8":
-            _store(folder / "calibration.npz", calibrating)
-        result = _convert_in_child(model, signature, folder, precision, max_unrolled_steps, progress)
-        content = (folder / "model.tflite").read_bytes()
-        float32_size = (folder / "float32.tflite").stat().st_size
-        converted = {
-            kind: fidelity.load_outputs(folder / f"{kind}_outputs.npz") for kind in ("float32", "model")
-        }
-    remarks = checks.check_loops(result["loops"], precision, max_unrolled_steps)
-    remarks += about_samples
-    remarks += fidelity.check_float_form(reference, converted["float32"], model, result["changes"])
+    remarks = _about_samples(calibrating, compared if source == "evaluation" else None, signature, model)
     if source == "random":
         remarks.append(
             "Compared on random inputs only. Pass real samples as `evaluation` for numbers that count."
         )
-    remarks += _slower(precision, latency := _latency(result["latency"]))
-    measured = fidelity.compare(reference, converted["model"], compared.targets, task)
+    with StageProgress(verbose) as progress, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        progress("predict", 0, 0)
+        compared = streaming.with_zero_states(compared, signature)
+        reference = fidelity.predict(model, signature, compared)
+        fidelity.check_targets(reference, compared.targets, max_metric_drop, task)
+        building.store(folder / "evaluation.npz", compared)
+        if calibrating is not None and precision in arguments.CALIBRATED:
+            carried = streaming.with_carried_states(model, calibrating, signature)
+            building.store(folder / "calibration.npz", carried)
+        form = building.make_float_form(model, signature, folder, precision, max_unrolled_steps, progress)
+        about_float: list[str] = []
+
+        def make(kind: str, float_layers: Sequence[str] = ()) -> choosing.Judged:
+            candidate = building.make_candidate(
+                form,
+                kind,
+                progress,
+                about=f"Model {model.name!r} to {kind}: ",
+                io_dtype=arguments.io_dtype_of(io_dtype, kind, target if precision == "auto" else None),
+                float_layers=float_layers,
+                sensitivity=(sensitivity or precision == "auto") and kind in arguments.CALIBRATED,
+            )
+            about_float[:] = fidelity.check_float_form(reference, form.answers(), model, form.changes)
+            measured = fidelity.compare(reference, candidate.answers, compared.targets, task, form.states)
+            if form.states:
+                folders = (form.folder, candidate.folder)
+                measured = streaming.compare(
+                    model, signature, compared, folders, measured, form.changes, task
+                )
+            return choosing.Judged(candidate, measured, floors.faults(measured))
+
+        if precision == "auto":
+            choice = choosing.choose(make, target, loops=bool(form.loops))
+        else:
+            choice = choosing.Choice(make(precision), (), "")
+        float32_answers, float32_size = form.answers(), form.size_bytes()
+    candidate, measured = choice.best.candidate, choice.best.measured
+    remarks = [
+        *checks.check_loops(form.loops, form.sizes, candidate.precision, max_unrolled_steps),
+        *remarks,
+        *about_float,
+        *reporting.remarks_on(candidate),
+    ]
     versions = {package: importlib.metadata.version(package) for package in _PACKAGES}
     sealed = manifests.seal(
-        content,
+        candidate.content,
         entries,
-        precision=precision,
+        precision=candidate.precision,
         packages=versions,
         tasks=measured["task"],
         source=source,
         samples=list(compared.inputs.values()),
         keras_answers=reference,
-        file_answers=converted["model"],
+        file_answers=candidate.answers,
     )
-    remarks += sealed.remarks
-    report = Report(
-        precision=precision,
-        size_bytes=len(sealed.content),
-        float32_size_bytes=float32_size + len(sealed.content) - len(content),
-        samples=len(compared),
+    report = reporting.make_report(
+        model,
+        form,
+        choice,
+        sealed,
+        calibrating,
         evaluation_source=source,
-        float32_sqnr_db=fidelity.worst_sqnr_db(reference, converted["float32"]),
-        latency_ms=latency,
-        calibration=_calibration(calibrating, result) if precision == "int8" else {},
-        changes=result["changes"],
-        remarks=tuple(remarks),
+        samples=len(compared),
+        float32_sqnr_db=fidelity.worst_sqnr_db(reference, float32_answers),
+        float32_size=float32_size,
+        reference=reference,
+        remarks=(*remarks, *sealed.remarks),
         versions=versions,
-        **{
-            **result["file"],
-            "inputs": tuple(result["file"]["inputs"]),
-            "outputs": tuple(result["file"]["outputs"]),
-            "partition_map": tuple(result["file"]["partition_map"]),
-        },
-        **measured,
-        worst_samples=worst_samples.find(reference, converted["model"], measured["task"], result["outputs"]),
-        model_name=model.name,
     )
-    fidelity.check_floors(report, min_agreement, min_sqnr_db, max_metric_drop)
-    if target is not None:
-        files.write_whole(target, sealed.content)
-        files.write_whole(manifests.sidecar_path(target), sealed.sidecar())
+    fidelity.refuse(report, choice.best.faults or ([] if _passes(choice) else [choice.reason]))
+    if written is not None:
+        files.write_whole(written, sealed.content)
+        files.write_whole(manifests.sidecar_path(written), sealed.sidecar())
     if verbose:
         report.print()
-    return Conversion(sealed.content, target, report)
+    return Conversion(sealed.content, written, report)
+
+
+def _passes(choice: choosing.Choice) -> bool:
+    """Tell whether a search found a file that serves; a single precision was not searched."""
+    return not choice.rows or any(row["chosen"] and row["passes"] for row in choice.rows)
 
 
 def _evaluation(
@@ -244,72 +282,3 @@ def _about_samples(
     remarks = [remark for samples in given for remark in samples.remarks]
     calibration, evaluation = (s if s is None else s.inputs for s in (calibrating, compared))
     return remarks + check_plausible(calibration, evaluation, read_statistics(model, signature))
-
-
-def _store(path: Path, samples: Samples) -> None:
-    """Write the inputs in order; their names may be no file names."""
-    np.savez(path, *samples.inputs.values())
-
-
-def _convert_in_child(
-    model: keras.Model,
-    signature: ModelSignature,
-    folder: Path,
-    precision: str,
-    max_unrolled_steps: int,
-    progress: StageProgress,
-) -> dict[str, Any]:
-    """Trace the model here if its backend is TensorFlow, else in the child, and convert it there."""
-    job = {
-        "task": "convert",
-        "precision": precision,
-        "inputs": signature.names(),
-        "outputs": None,
-        "max_unrolled_steps": max_unrolled_steps,
-    }
-    traced: dict[str, Any] = {}
-    if keras.backend.backend() == "tensorflow":
-        from keras_attention.tflite import saved_model
-
-        progress("export", 0, 0)
-        try:
-            job["outputs"], lowering = saved_model.export_saved_model(
-                model, signature, folder / "saved_model", max_unrolled_steps
-            )
-        except Exception as error:
-            raise ConversionError(f"Model {model.name!r} can't be traced for the file: {error}") from error
-        checks.check_loops(lowering.loops, precision, max_unrolled_steps)
-        traced = {"changes": lowering.changes, "loops": lowering.loops}
-    else:
-        model.save(folder / "model.keras")
-    try:
-        return {**child.run_job(folder, job, progress), **traced}
-    except ConversionError as error:
-        shapes = ", ".join(str(spec) for spec in signature.inputs)
-        raise ConversionError(f"Model {model.name!r} ({shapes}) to {precision}: {error}") from error
-
-
-def _latency(measured: list[dict[str, float]]) -> dict[str, float]:
-    float32, final = measured
-    return {**final, "float32_min": float32["min"], "float32_median": float32["median"]}
-
-
-def _slower(precision: str, latency: dict[str, float]) -> list[str]:
-    """Remark on a file that gains nothing in speed."""
-    ratio = latency["min"] / latency["float32_min"]
-    if ratio <= SLOWER or precision not in ("dynamic", "int8"):
-        return []
-    return [
-        f"On this machine the {precision} file takes {ratio:.2f} times as long as the float32 file: its "
-        "products are too small for int8 to pay. Try precision='float16', and measure on the phone."
-    ]
-
-
-def _calibration(calibrating: Samples | None, result: dict[str, Any]) -> dict[str, Any]:
-    if calibrating is None:
-        return {"samples": 0, **result["quantization"]}
-    return {
-        "samples": len(calibrating),
-        "inputs": summarize(calibrating.inputs),
-        **result["quantization"],
-    }

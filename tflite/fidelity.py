@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.errors import FidelityError
 from keras_attention.tflite.lowering import all_layers
 from keras_attention.tflite.lowering import runnable_form
+from keras_attention.tflite.lowering import stateful
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.report import Report
 from keras_attention.tflite.samples import Samples
@@ -30,18 +33,27 @@ _BATCH = 64
 _ERROR_LENGTH = 600
 
 
-def predict(model: Any, signature: ModelSignature, samples: Samples) -> list[np.ndarray]:
+def predict(
+    model: Any, signature: ModelSignature, samples: Samples, *, carry: bool = False
+) -> list[np.ndarray]:
     """Return Keras' outputs, one array per output, in the order of `keras.tree.flatten`.
+
+    A stateful model answers each sample from states of zeros, or with `carry` from those that the sample
+    before left; its states after each sample follow behind the outputs. It is left as it was.
 
     Raises:
         ConversionError: Keras itself answers NaN or infinity.
     """
     batches: list[list[np.ndarray]] = []
     arrays = [samples.inputs[name] for name in signature.names()]
-    with runnable_form(model):
-        for start in range(0, len(samples), _BATCH):
-            part = signature.pack([array[start : start + _BATCH] for array in arrays])
-            batches.append(_answers(model, part, min(_BATCH, len(samples) - start)))
+    size = 1 if signature.states else _BATCH
+    with runnable_form(model), stateful.kept(model):
+        for start in range(0, len(samples), size):
+            if start == 0 or not carry:
+                stateful.reset(model)
+            part = signature.pack([array[start : start + size] for array in arrays])
+            answers = _answers(model, part, min(size, len(samples) - start))
+            batches.append([*answers, *stateful.read(model)])
     joined = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
     for index, output in enumerate(joined):
         values = output.astype(np.float32) if output.dtype.kind not in "fiub" else output
@@ -179,16 +191,24 @@ def _check_labels(targets: np.ndarray, shape: tuple[int, ...]) -> None:
 
 
 def compare(
-    reference: list[np.ndarray], result: list[np.ndarray], targets: np.ndarray | None, task: str | None
+    reference: list[np.ndarray],
+    result: list[np.ndarray],
+    targets: np.ndarray | None,
+    task: str | None,
+    num_states: int = 0,
 ) -> dict[str, Any]:
-    """Return the report's fields task, agreement, sqnr_db, max_abs_error and metric."""
-    tasks = tuple(task or _task(output) for output in reference)
-    pairs = list(zip(reference, result, tasks, strict=True))
+    """Return the report's fields task, agreement, sqnr_db, max_abs_error and metric.
+
+    The last `num_states` outputs are states: they have an error, but answer nothing.
+    """
+    count = len(reference) - num_states
+    tasks = tuple(task or _task(output) for output in reference[:count])
+    pairs = list(zip(reference[:count], result[:count], tasks, strict=True))
     return {
         "task": tasks,
         "agreement": min(metrics.agreement(a, b, kind) for a, b, kind in pairs),
         "sqnr_db": worst_sqnr_db(reference, result),
-        "max_abs_error": max(metrics.max_abs_error(a, b) for a, b, _ in pairs),
+        "max_abs_error": max(metrics.max_abs_error(a, b) for a, b in zip(reference, result, strict=True)),
         "metric": None if targets is None else _metric(targets, pairs),
     }
 
@@ -209,31 +229,56 @@ def _metric(targets: np.ndarray, pairs: list[tuple[np.ndarray, np.ndarray, str]]
     return {"name": score.__name__, "keras": score(targets, reference), "tflite": score(targets, result)}
 
 
-def check_floors(
-    report: Report,
-    min_agreement: float | None,
-    min_sqnr_db: float | None,
-    max_metric_drop: float | None,
-) -> None:
-    """Raise `FidelityError` if the report is below a floor."""
-    faults = []
-    floor = BROKEN_DB if min_sqnr_db is None else min_sqnr_db
-    if not report.sqnr_db >= floor:
-        faults.append(f"SQNR {report.sqnr_db:.1f} dB is below min_sqnr_db={floor:g}")
-    if min_agreement is not None and report.agreement < min_agreement:
-        faults.append(f"agreement {report.agreement:.4f} is below min_agreement={min_agreement:g}")
-    if max_metric_drop is not None and report.metric is not None:
-        drop = report.metric["keras"] - report.metric["tflite"]
-        if report.metric["name"] == "mean_absolute_error":
-            drop = -drop
-        if not drop <= max_metric_drop:
+@dataclass(frozen=True)
+class Floors:
+    """What the caller asks of a file; None asks nothing.
+
+    Attributes:
+        min_agreement: least share of samples answered as by Keras.
+        min_sqnr_db: least SQNR in dB; None asks for 10, below which a file is certainly broken.
+        max_metric_drop: largest loss of accuracy, or gain of mean absolute error.
+    """
+
+    min_agreement: float | None = None
+    min_sqnr_db: float | None = None
+    max_metric_drop: float | None = None
+
+    def faults(self, measured: Mapping[str, Any]) -> list[str]:
+        """Return what `compare` measured below a floor, in words."""
+        faults = []
+        floor = BROKEN_DB if self.min_sqnr_db is None else self.min_sqnr_db
+        if not measured["sqnr_db"] >= floor:
+            faults.append(f"SQNR {measured['sqnr_db']:.1f} dB is below min_sqnr_db={floor:g}")
+        if self.min_agreement is not None and measured["agreement"] < self.min_agreement:
             faults.append(
-                f"{report.metric['name']} loses {drop:.4f}, more than max_metric_drop={max_metric_drop:g}"
+                f"agreement {measured['agreement']:.4f} is below min_agreement={self.min_agreement:g}"
             )
+        metric = measured["metric"]
+        if self.max_metric_drop is not None and metric is not None:
+            drop = metric["keras"] - metric["tflite"]
+            if metric["name"] == "mean_absolute_error":
+                drop = -drop
+            if not drop <= self.max_metric_drop:
+                faults.append(
+                    f"{metric['name']} loses {drop:.4f}, more than max_metric_drop={self.max_metric_drop:g}"
+                )
+        return faults
+
+
+def refuse(report: Report, faults: list[str]) -> None:
+    """Raise `FidelityError` if there are faults."""
     if faults:
         refusal = "; ".join(faults)
         raise FidelityError(
             f"The {report.precision} file is less exact than allowed, not written: {refusal}. "
-            "Calibrate on more representative samples, or use precision='dynamic' or 'float16'.",
+            f"{_cure(report)}",
             dataclasses.replace(report, refusal=refusal),
         )
+
+
+def _cure(report: Report) -> str:
+    if report.precision in ("int8_full", "int16x8"):
+        return (
+            "Calibrate on more representative samples, or use precision='int8', which leaves more in float."
+        )
+    return "Calibrate on more representative samples, or use precision='dynamic' or 'float16'."

@@ -40,7 +40,7 @@ def operator_name(graph: Any, operator: Any) -> str:
     code = graph.operatorCodes[operator.opcodeIndex]
     number = max(code.builtinCode, code.deprecatedBuiltinCode)
     if number == schema.BuiltinOperator.CUSTOM:
-        return _text(code.customCode)
+        return text(code.customCode)
     return _CODE_NAMES.get(number, f"BUILTIN_{number}")
 
 
@@ -51,7 +51,7 @@ def tensor_type(tensor: Any) -> str:
 
 def tensor_name(tensor: Any) -> str:
     """Return the tensor's name as text, "" where the file holds none."""
-    return _text(tensor.name)
+    return text(tensor.name)
 
 
 def is_constant(graph: Any, tensor: Any) -> bool:
@@ -82,22 +82,12 @@ def set_interface(graph: Any, inputs: Sequence[str], outputs: Sequence[str]) -> 
     (signature,) = graph.signatureDefs
     subgraph = graph.subgraphs[signature.subgraphIndex]
     for names, side in ((inputs, "inputs"), (outputs, "outputs")):
-        entries = {_text(entry.name): entry for entry in getattr(signature, side)}
+        entries = {text(entry.name): entry for entry in getattr(signature, side)}
         ordered = [entries[f"{side[:-1]}_{index}"] for index in range(len(names))]
         for entry, name in zip(ordered, names, strict=True):
             entry.name = name.encode()
         setattr(signature, side, ordered)
         setattr(subgraph, side, [entry.tensorIndex for entry in ordered])
-
-
-def name_tensors(graph: Any) -> None:
-    """Give each tensor a short name of its own, such as "0:17".
-
-    The quantizer tells tensors apart by name, and the converter's names are neither unique nor short.
-    """
-    for number, subgraph in enumerate(graph.subgraphs):
-        for index, tensor in enumerate(subgraph.tensors):
-            tensor.name = f"{number}:{index}".encode()
 
 
 def strip_names(graph: Any) -> None:
@@ -211,7 +201,7 @@ def interface(graph: Any) -> dict[str, list[dict[str, Any]]]:
     signature = graph.signatureDefs[0] if graph.signatureDefs else None
     sides = {}
     for side in ("inputs", "outputs"):
-        names = {entry.tensorIndex: _text(entry.name) for entry in getattr(signature, side, None) or []}
+        names = {entry.tensorIndex: text(entry.name) for entry in getattr(signature, side, None) or []}
         sides[side] = [
             _entry(names.get(index) or tensor_name(subgraph.tensors[index]), subgraph.tensors[index])
             for index in getattr(subgraph, side)
@@ -222,7 +212,7 @@ def interface(graph: Any) -> dict[str, list[dict[str, Any]]]:
 def metadata(graph: Any, name: str) -> bytes | None:
     """Return the bytes of the metadata entry of that name, None where the file has none."""
     for entry in graph.metadata or []:
-        if _text(entry.name) == name and 0 < entry.buffer < len(graph.buffers):
+        if text(entry.name) == name and 0 < entry.buffer < len(graph.buffers):
             data = graph.buffers[entry.buffer].data
             return b"" if data is None else bytes(data)
     return None
@@ -230,7 +220,7 @@ def metadata(graph: Any, name: str) -> bytes | None:
 
 def set_metadata(graph: Any, name: str, data: bytes) -> None:
     """Write the metadata entry of that name, over an older one."""
-    entry = next((entry for entry in graph.metadata or [] if _text(entry.name) == name), None)
+    entry = next((entry for entry in graph.metadata or [] if text(entry.name) == name), None)
     if entry is None:
         entry = schema.MetadataT()
         entry.name, entry.buffer = name.encode(), len(graph.buffers)
@@ -242,14 +232,14 @@ def set_metadata(graph: Any, name: str, data: bytes) -> None:
 def input_names(graph: Any) -> list[str]:
     """Return the names of the main subgraph's inputs in order, as the first signature has them."""
     signature = graph.signatureDefs[0] if graph.signatureDefs else None
-    names = {entry.tensorIndex: _text(entry.name) for entry in getattr(signature, "inputs", None) or []}
+    names = {entry.tensorIndex: text(entry.name) for entry in getattr(signature, "inputs", None) or []}
     subgraph = graph.subgraphs[0]
     return [names.get(index) or tensor_name(subgraph.tensors[index]) for index in subgraph.inputs]
 
 
 def signature_names(graph: Any) -> list[str]:
     """Return the keys of the file's signatures."""
-    return [_text(signature.signatureKey) for signature in graph.signatureDefs or []]
+    return [text(signature.signatureKey) for signature in graph.signatureDefs or []]
 
 
 def _entry(name: str, tensor: Any) -> dict[str, Any]:
@@ -273,5 +263,6 @@ def _describe(entry: dict[str, Any]) -> str:
     return f"{text}, scale {entry['scale']:g}, zero point {entry['zero_point']}"
 
 
-def _text(value: bytes | str | None) -> str:
+def text(value: bytes | str | None) -> str:
+    """Return a name of the file, which may be absent, as text."""
     return value.decode() if isinstance(value, bytes) else (value or "")

@@ -19,7 +19,7 @@ SMALL_VECTOR = 64
 """Vectors of fewer values stay: the operator that reads them would take more room than is saved."""
 ROUNDING_DB = 60.0
 """Least SQNR of the rounding, in each row; where no value is too small for float16 it is above 70 dB."""
-_DEQUANTIZE_VERSION = 3
+_VERSION = 3
 """The operator's first version that reads float16."""
 
 
@@ -44,7 +44,9 @@ def halve_weights(graph: Any) -> None:
             key = (half, *tensor.shape)
             if key not in floats:
                 source = editing.add_tensor(subgraph, list(tensor.shape), schema.TensorType.FLOAT16, half)
-                added.append(editing.new_operator(graph, "DEQUANTIZE", [source], [index], _DEQUANTIZE_VERSION))
+                added.append(
+                    editing.new_operator(graph, "DEQUANTIZE", [source], [index], _DEQUANTIZE_VERSION)
+                )
                 floats[key] = index
             replaced[index] = floats[key]
             tensor.buffer = 0

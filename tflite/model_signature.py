@@ -11,9 +11,13 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_attention.tflite.lowering import stateful
+
 Shape = tuple[int | None, ...]
 _COUNTED = re.compile(r"(input_layer|keras_tensor)(_\d+)?")
 """Names that Keras gives to inputs without one."""
+_STATE = re.compile(r"_state_(\d+(?:_\d+)?)$")
+"""End of a state's name."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,14 @@ class ModelSignature:
     Attributes:
         inputs: in the order of the model's own structure.
         structure: the nested structure of the inputs (dict, list, single) with indices as leaves.
+        states: of stateful layers, which the file takes behind the inputs.
+        batch_size: samples that the file takes at a time.
     """
 
     inputs: tuple[TensorSpec, ...]
     structure: Any
+    states: tuple[TensorSpec, ...] = ()
+    batch_size: int = 1
 
     def pack(self, tensors: Sequence[Any]) -> Any:
         """Arrange one tensor per input as the model's `call` wants them."""
@@ -54,9 +62,21 @@ class ModelSignature:
         """Return the input names in order."""
         return [spec.name for spec in self.inputs]
 
+    def file_inputs(self) -> tuple[TensorSpec, ...]:
+        """Return what the file takes, in order: the model's inputs and its states."""
+        return (*self.inputs, *self.states)
+
+    def output_names(self, names: Sequence[str]) -> list[str]:
+        """Return what the file gives, in order: the model's outputs, here named, and the next states."""
+        states = [_STATE.sub(r"_next_state_\1", spec.name) for spec in self.states]
+        return _unique([*names, *states])
+
 
 def read_signature(
-    model: Any, samples: Any = None, input_shapes: Mapping[str, Sequence[int]] | None = None
+    model: Any,
+    samples: Any = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    batch_size: int = 1,
 ) -> ModelSignature:
     """Return the signature of a Keras model.
 
@@ -69,30 +89,45 @@ def read_signature(
     """
     tensors = getattr(model, "inputs", None)
     if tensors:
-        signature = _declared(model, tensors)
+        signature = _declared(model, tensors, batch_size)
     elif samples is not None:
         signature = _observed(samples)
     else:
         signature = _built(model)
-    return _with_fixed_shapes(signature, model, samples, input_shapes or {})
+    fixed = _with_fixed_shapes(signature, model, samples, input_shapes or {})
+    return ModelSignature(fixed.inputs, fixed.structure, _states(model, fixed.names()), batch_size)
 
 
 def declared_inputs(
-    model: Any, input_shapes: Mapping[str, Sequence[int]] | None = None
+    model: Any, input_shapes: Mapping[str, Sequence[int]] | None = None, batch_size: int = 1
 ) -> tuple[TensorSpec, ...] | None:
     """Return the inputs that a model lists, open sizes included; None if it lists none."""
     tensors = getattr(model, "inputs", None)
     if not tensors:
         return None
     specs = []
-    for spec in _declared(model, tensors).inputs:
+    for spec in _declared(model, tensors, batch_size).inputs:
         given = tuple((input_shapes or {}).get(spec.name, ()))
         shape = given if len(given) == len(spec.shape) else spec.shape
         specs.append(TensorSpec(spec.name, shape, spec.dtype))
     return tuple(specs)
 
 
-def _declared(model: Any, tensors: Sequence[Any]) -> ModelSignature:
+def _states(model: Any, taken: Sequence[str]) -> tuple[TensorSpec, ...]:
+    """Name the states of the model's stateful layers `<layer>_state_<index>`."""
+    found = [
+        (f"{layer.name}_state_{index}", variable)
+        for layer in stateful.layers_of(model)
+        for index, variable in enumerate(stateful.variables_of(layer))
+    ]
+    names = _unique([*taken, *(name for name, _ in found)])[len(taken) :]
+    return tuple(
+        TensorSpec(name, tuple(variable.shape[1:]), _file_dtype(variable.dtype))
+        for name, (_, variable) in zip(names, found, strict=True)
+    )
+
+
+def _declared(model: Any, tensors: Sequence[Any], batch_size: int) -> ModelSignature:
     struct: Any = getattr(model, "_inputs_struct", None)
     if struct is None and hasattr(model, "_functional"):  # a Sequential model wraps a functional one
         struct = getattr(model._functional, "_inputs_struct", None)
@@ -107,10 +142,11 @@ def _declared(model: Any, tensors: Sequence[Any]) -> ModelSignature:
         positions = iter(range(len(ordered)))
         structure = keras.tree.map_structure(lambda _: next(positions), struct)
     for tensor in ordered:
-        if tensor.shape[0] not in (None, 1):
+        if tensor.shape[0] not in (None, batch_size):
             raise ValueError(
-                f"Input {tensor.name!r} has a fixed batch size of {tensor.shape[0]}. The file takes one "
-                "sample at a time: build the model without a batch size, `keras.Input(shape, ...)`."
+                f"Input {tensor.name!r} has a fixed batch size of {tensor.shape[0]}, and the file is to take "
+                f"batch_size={batch_size}. Build the model without a batch size, `keras.Input(shape, ...)`, "
+                f"or pass batch_size={tensor.shape[0]}."
             )
     specs = tuple(
         TensorSpec(name, tuple(tensor.shape[1:]), _file_dtype(tensor.dtype))

@@ -1,24 +1,33 @@
-"""From the float .tflite file to the quantized one, through litert-quantizer.
+"""From the float .tflite file to one of each precision.
 
-The quantizer is given what it is good at (rewriting the graph), and two things it does not choose
+`int8` and `dynamic` are written by litert-quantizer, which is given two things that it does not choose
 well by itself: which operators to touch (`regions.py`) and which ranges to use (`calibration.py`).
+`int8_full` and `int16x8` are written by `integer/`.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from keras_attention.tflite import calibration
 from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import half_precision
+from keras_attention.tflite import layer_names
+from keras_attention.tflite import layer_noise
 from keras_attention.tflite import regions
+from keras_attention.tflite import rewriting
 from keras_attention.tflite import runtime
 from keras_attention.tflite import sensitivity
 from keras_attention.tflite.calibration import Range
+from keras_attention.tflite.integer import search
 from keras_attention.tflite.trial import REFUSED_DB
 from keras_attention.tflite.trial import Trial
 
@@ -28,48 +37,100 @@ KINDS = ("minmax", "percentile")
 
 @dataclass(frozen=True)
 class Quantized:
-    """A quantized file and how it was chosen.
+    """A file of one precision and how it was chosen.
 
     Attributes:
         content: bytes of the .tflite file.
-        ranges: "minmax", "percentile", or "none" where activations have no fixed range.
+        ranges: the kind of range that was taken, "none" where activations have no fixed range.
         trials: what was tried -> SQNR in dB against the float file, before the last activation, on
             calibration samples.
         static: number of operators with fixed scales.
         dynamic: number of operators that find their scale at run time.
+        left: names of the operators that stay float in an integer file.
+        changes: what was changed in the graph, in words.
+        sensitivity: the noise of each layer alone, worst first, as `Report.sensitivity` holds it.
     """
 
     content: bytes
-    ranges: str
-    trials: dict[str, float]
-    static: int
-    dynamic: int
+    ranges: str = "none"
+    trials: dict[str, float] = field(default_factory=dict)
+    static: int = 0
+    dynamic: int = 0
+    left: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    sensitivity: tuple[dict[str, Any], ...] = ()
 
 
 def quantize(
     content: bytes,
     precision: str,
     samples: Mapping[str, np.ndarray] | None,
+    *,
+    io_dtype: str = "float32",
+    float_layers: Sequence[str] = (),
+    with_sensitivity: bool = False,
     progress: runtime.Progress | None = None,
 ) -> Quantized:
-    """Quantize a float .tflite file whose tensors have names of their own.
+    """Make the file of one precision from a float file whose tensors are named by `layer_names`.
 
     Args:
         content: bytes of the float file.
-        precision: "dynamic" or "int8".
-        samples: calibration samples by input name, for "int8".
+        precision: as in `convert`, "auto" apart.
+        samples: calibration samples by input name, for the static precisions.
+        io_dtype: type of the inputs and outputs that are float.
+        float_layers: layers that "int8" leaves in float.
+        with_sensitivity: whether the noise of each layer is measured.
         progress: called with (done, total) during calibration.
 
     Returns:
-        The quantized file. Where nothing in the graph can be quantized the file is the float one
-        with `ranges="none"`: a model without any weights is complete as it is.
+        The file. Where nothing in the graph can be quantized to "int8" or "dynamic" it is the float one:
+        a model without any weights is complete as it is.
     """
-    graph = graphs.read_graph(content)
-    plan = regions.plan_int8(graph) if precision == "int8" else regions.plan_dynamic(graph)
-    if not plan.static:
-        return Quantized(_apply(content, graph, plan, None), "none", {}, 0, len(plan.dynamic))
+    if precision == "float32":
+        return Quantized(content)
+    if precision == "float16":
+        graph = graphs.read_graph(content)
+        half_precision.halve_weights(graph)
+        return Quantized(graphs.write_graph(graph))
+    if precision == "dynamic":
+        graph = graphs.read_graph(content)
+        plan = regions.plan_dynamic(graph)
+        return Quantized(_apply(content, graph, plan, None), dynamic=len(plan.dynamic))
     if samples is None:
         raise ValueError(f"precision={precision!r} needs calibration samples.")
+    if precision == "int8":
+        return _regional(content, samples, frozenset(float_layers), with_sensitivity, progress)
+    bits = 8 if precision == "int8_full" else 16
+    found = search.to_integers(
+        content, samples, bits, io_dtype=io_dtype, with_noise=with_sensitivity, progress=progress
+    )
+    return Quantized(
+        found.content,
+        found.ranges,
+        found.trials,
+        static=found.integer,
+        left=found.left,
+        changes=found.changes,
+        sensitivity=found.noise,
+    )
+
+
+def _regional(
+    content: bytes,
+    samples: Mapping[str, np.ndarray],
+    float_layers: frozenset[str],
+    with_sensitivity: bool,
+    progress: runtime.Progress | None,
+) -> Quantized:
+    """Make the "int8" file: int8 by region of the graph."""
+    graph = graphs.read_graph(content)
+    rewriting.pool_maxima(graph)
+    layer_names.complete(graph)
+    content = graphs.write_graph(graph)
+    layers = layer_names.of_operators(graph)
+    plan = regions.plan_int8(graph).without({i for i, layer in enumerate(layers) if layer in float_layers})
+    if not plan.static:
+        return Quantized(_apply(content, graph, plan, None), dynamic=len(plan.dynamic))
     watched = _tensors_to_watch(graph, plan)
     ranges = calibration.collect_ranges(content, samples, watched, progress)
     trial = Trial(content, samples)
@@ -79,6 +140,7 @@ def quantize(
 
     trials = {kind: measure(plan, kind) for kind in KINDS}
     best = max(trials, key=lambda kind: trials[kind])
+    whole = plan
     if trials[best] <= REFUSED_DB:
         plan = sensitivity.avoid_refused(graph, plan, lambda candidate: measure(candidate, best))
         trials["without refused scales"] = trials[best] = measure(plan, best)
@@ -87,8 +149,22 @@ def quantize(
         trials["relieved"] = measure(relieved, best)
         if trials["relieved"] > trials[best]:
             plan = relieved
-    chosen = ranges.by_kind[best]
-    return Quantized(_apply(content, graph, plan, chosen), best, trials, len(plan.static), len(plan.dynamic))
+    noise: tuple[dict[str, Any], ...] = ()
+    if with_sensitivity:
+        groups = layer_noise.group(graph, layers, whole.static)
+        noise = layer_noise.measure(
+            groups,
+            lambda operators: measure(regions.Plan(static=operators), best),
+            lambda operators: plan.treatment(operators),
+        )
+    return Quantized(
+        _apply(content, graph, plan, ranges.by_kind[best]),
+        best,
+        trials,
+        len(plan.static),
+        len(plan.dynamic),
+        sensitivity=noise,
+    )
 
 
 def _tensors_to_watch(graph: Any, plan: regions.Plan) -> list[int]:
@@ -120,7 +196,7 @@ def _apply(content: bytes, graph: Any, plan: regions.Plan, ranges: Mapping[int, 
         for index in sorted(chosen):
             name = graphs.operator_name(graph, operators[index])
             key = {"TRANSPOSE_CONV": "CONV_2D_TRANSPOSE"}.get(name, name)
-            scope = graphs.tensor_name(tensors[operators[index].outputs[0]])
+            scope = re.escape(graphs.tensor_name(tensors[operators[index].outputs[0]]))
             groups.setdefault(key, []).append(scope)
         for name, scopes in groups.items():
             pattern = "^(" + "|".join(scopes) + ");"

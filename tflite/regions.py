@@ -15,6 +15,7 @@ that it lacks falls out of the delegate and cuts the graph in two. Hence the rul
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +66,16 @@ class Plan:
 
     static: frozenset[int] = frozenset()
     dynamic: frozenset[int] = frozenset()
+
+    def without(self, operators: Collection[int]) -> Plan:
+        """Return the plan with these operators left in float."""
+        return Plan(self.static - set(operators), self.dynamic - set(operators))
+
+    def treatment(self, operators: Collection[int]) -> str:
+        """Say in words how these operators are treated."""
+        if self.static & set(operators):
+            return "int8"
+        return "int8, scale at run time" if self.dynamic & set(operators) else "float32"
 
 
 def plan_dynamic(graph: Any) -> Plan:

@@ -27,6 +27,7 @@ class Report:
         precision: as asked for.
         size_bytes: size of the file.
         float32_size_bytes: size of the float32 file of the same model, with a manifest of the same size.
+        predicted_size_bytes: size that was predicted from the recurrent layers; 0 where none was unrolled.
         operators: operator name -> count.
         delegate_partitions: pieces of the graph that XNNPACK runs; 1 is best.
         fully_delegated: whether no operator is left outside XNNPACK.
@@ -65,6 +66,7 @@ class Report:
     precision: str
     size_bytes: int
     float32_size_bytes: int
+    predicted_size_bytes: int
     operators: dict[str, int]
     delegate_partitions: int
     fully_delegated: bool

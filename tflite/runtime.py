@@ -44,10 +44,20 @@ def load_interpreter(content: bytes, *, num_threads: int = 1, keep_tensors: bool
 def set_inputs(interpreter: Interpreter, sample: Mapping[str, np.ndarray]) -> None:
     """Write one sample (arrays without the batch axis, in the file's order) into the input tensors.
 
+    A file that takes several samples at a time gets it as often.
+    """
+    set_batch(interpreter, {name: np.asarray(value)[np.newaxis] for name, value in sample.items()})
+
+
+def set_batch(interpreter: Interpreter, samples: Mapping[str, np.ndarray]) -> None:
+    """Write as many samples as the file takes at a time; where fewer are left, the last is repeated.
+
     Real values for an input that is an integer with a scale are quantized.
     """
-    for detail, value in zip(interpreter.get_input_details(), sample.values(), strict=True):
-        interpreter.set_tensor(detail["index"], quantize(detail, np.asarray(value))[np.newaxis])
+    for detail, values in zip(interpreter.get_input_details(), samples.values(), strict=True):
+        missing = detail["shape"][0] - len(values)
+        whole = np.concatenate([values, np.repeat(values[-1:], missing, axis=0)]) if missing else values
+        interpreter.set_tensor(detail["index"], quantize(detail, whole))
 
 
 def quantize(detail: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
@@ -69,20 +79,34 @@ def dequantize(detail: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
 
 
 def run_samples(
-    content: bytes, samples: Mapping[str, np.ndarray], progress: Progress | None = None
+    content: bytes,
+    samples: Mapping[str, np.ndarray],
+    progress: Progress | None = None,
+    num_carried: int = 0,
 ) -> list[np.ndarray]:
-    """Run each sample alone and return one array per output, stacked over the samples, in real values."""
+    """Run the samples, as many at a time as the file takes, and return one array per output over all.
+
+    The arrays hold real values, whatever the outputs' types are. From the second run on the last
+    `num_carried` inputs take what the last outputs gave before.
+    """
     interpreter = load_interpreter(content)
     count = len(next(iter(samples.values())))
     outputs: list[list[np.ndarray]] = [[] for _ in interpreter.get_output_details()]
-    for number in range(count):
-        set_inputs(interpreter, {name: values[number] for name, values in samples.items()})
+    size = int(interpreter.get_input_details()[0]["shape"][0])
+    carried = list(samples)[len(samples) - num_carried :]
+    for start in range(0, count, size):
+        batch = {name: values[start : start + size] for name, values in samples.items()}
+        if start:
+            batch.update((name, outputs[index - num_carried][-1]) for index, name in enumerate(carried))
+        set_batch(interpreter, batch)
         interpreter.invoke()
+        done = min(start + size, count)
         for collected, detail in zip(outputs, interpreter.get_output_details(), strict=True):
-            collected.append(dequantize(detail, interpreter.get_tensor(detail["index"])[0]))
+            values = interpreter.get_tensor(detail["index"])[: done - start]
+            collected.append(dequantize(detail, values))
         if progress is not None:
-            progress(number + 1, count)
-    return [np.stack(collected) for collected in outputs]
+            progress(done, count)
+    return [np.concatenate(collected) for collected in outputs]
 
 
 def measure_latency(

@@ -14,6 +14,7 @@ from typing import Any
 import keras
 
 from keras_attention.tflite.lowering import mobile_form
+from keras_attention.tflite.lowering import stateful
 from keras_attention.tflite.lowering.patch import Lowering
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.model_signature import output_names
@@ -24,7 +25,7 @@ ENDPOINT = "serve"
 def export_saved_model(
     model: Any, signature: ModelSignature, folder: Path, max_unrolled_steps: int
 ) -> tuple[list[str], Lowering]:
-    """Write the mobile form of the model, for one sample at a time, as a SavedModel.
+    """Write the mobile form of the model, for a fixed number of samples at a time, as a SavedModel.
 
     Returns:
         The names of the outputs in order, and the record of the lowering.
@@ -32,16 +33,21 @@ def export_saved_model(
     import tensorflow as tf
 
     names: list[str] = []
+    holders = stateful.layers_of(model)
 
     def serve(*tensors: Any) -> dict[str, Any]:
+        given = iter(tensors[len(signature.inputs) :])
+        for layer in holders:
+            lowering.states[id(layer)] = [next(given) for _ in stateful.variables_of(layer)]
         outputs = model(signature.pack(tensors), training=False)
-        names[:] = output_names(model, outputs)
-        flat = [tf.identity(output) for output in keras.tree.flatten(outputs)]
+        names[:] = signature.output_names(output_names(model, outputs))
+        states = [state for layer_states in lowering.states.values() for state in layer_states]
+        flat = [tf.identity(output) for output in (*keras.tree.flatten(outputs), *states)]
         return {f"output_{index}": output for index, output in enumerate(flat)}
 
     specs = [
-        tf.TensorSpec((1, *spec.shape), spec.dtype, name=f"input_{index}")
-        for index, spec in enumerate(signature.inputs)
+        tf.TensorSpec((signature.batch_size, *spec.shape), spec.dtype, name=f"input_{index}")
+        for index, spec in enumerate(signature.file_inputs())
     ]
     module = tf.Module()
     with mobile_form(model, max_unrolled_steps) as lowering:

@@ -434,7 +434,7 @@ def nan_weights():
 
 
 def recurrent(**options):
-    inputs = keras.Input((11, 3), batch_size=1 if options else None, name="x")
+    inputs = keras.Input((11, 3), batch_size=2 if options else None, name="x")
     return keras.Model(inputs, layers.LSTM(5, name="memory", **options)(inputs))
 
 
@@ -461,7 +461,11 @@ REFUSED_MODELS = {
     ),
     "unbuilt": (Lazy, (3,), r"Model 'lazy' is not built: it has no weights yet\. Call it once"),
     "unbuilt_sequential": (lambda: keras.Sequential([layers.Dense(2)]), (3,), "has no weights yet"),
-    "stateful": (lambda: recurrent(stateful=True), (11, 3), r"Layer 'memory' is stateful.* stateful=False"),
+    "stateful": (
+        lambda: recurrent(stateful=True),
+        (11, 3),
+        r"Layer 'memory' is stateful and was built for 2 samples.*batch_shape=\(1, \.\.\.\)",
+    ),
     "quantized": (quantized_by_keras, (3,), r"Layer 'answer' was quantized by Keras already \(mode 'int8'\)"),
     "too_long": (recurrent, (11, 3), r"Layer 'memory' runs over 11 steps, more than max_unrolled_steps=10"),
     "answers_nan": (

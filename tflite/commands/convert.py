@@ -51,6 +51,9 @@ from keras_attention.tflite.report import check_ending
     "--max-unrolled-steps", type=int, default=512, show_default=True, help="Longest recurrence to unroll."
 )
 @click.option(
+    "--batch-size", type=int, default=1, show_default=True, help="Samples that the file takes at a time."
+)
+@click.option(
     "--report",
     "reports",
     type=click.Path(path_type=Path),

@@ -26,7 +26,7 @@ _BIAS_STEPS = 2.0**30
 
 
 def write_integer(
-    content: bytes, integer: frozenset[int], ranges: Mapping[int, Range], bits: int, *, integer_io: bool
+    content: bytes, integer: frozenset[int], ranges: Mapping[int, Range], bits: int, *, io_dtype: str
 ) -> bytes:
     """Return the file with some operators in integers.
 
@@ -35,11 +35,11 @@ def write_integer(
         integer: indices of the operators of subgraph 0 that become integer; each is in `KERNELS`.
         ranges: tensor index -> range of its values, for all float activations that they read or write.
         bits: 8, or 16 for activations beside 8 bit weights.
-        integer_io: whether float inputs and outputs of the file become integers too.
+        io_dtype: "float32", "int8", "uint8" or "int16": type of the file's float inputs and outputs.
     """
     graph = graphs.read_graph(content)
     writer = _Writer(graph, integer, ranges, bits)
-    writer.write(integer_io)
+    writer.write(io_dtype)
     graphs.remove_unused(graph)
     return graphs.write_graph(graph)
 
@@ -62,30 +62,48 @@ class _Writer:
         self._converted: dict[tuple[int, float, int], int] = {}
         self._constants: dict[tuple[Any, ...], int] = {}
 
-    def write(self, integer_io: bool) -> None:
+    def write(self, io_dtype: str) -> None:
         """Rewrite subgraph 0 in place."""
         subgraph = self._subgraph
-        if integer_io:
+        outputs = graphs.indices(subgraph.outputs)
+        if io_dtype != "float32":
             for tensor in graphs.indices(subgraph.inputs):
                 if tensor in self._scales:
-                    self._make_integer(tensor, self._scales[tensor])
+                    self._take_integers(tensor, io_dtype)
         for index, operator in enumerate(list(subgraph.operators)):
             if index in self._integer:
                 self._write_integer(index, operator)
             else:
                 operator.inputs = [t if t < 0 else self._as_float(int(t)) for t in operator.inputs]
                 self._operators.append(operator)
-        if not integer_io:
-            self._give_float_outputs()
+        for position, tensor in enumerate(outputs):
+            if io_dtype == "float32":
+                self._set_output(position, tensor, self._as_float(tensor))
+            elif io_dtype == "uint8" and self._integers.get(tensor) == tensor:
+                self._set_output(
+                    position, tensor, self._convert(tensor, self._unsigned(tensor), "QUANTIZE", 1)
+                )
         subgraph.operators = self._operators
 
-    def _give_float_outputs(self) -> None:
-        entries = [entry for signature in self._graph.signatureDefs or [] for entry in signature.outputs]
-        for position, tensor in enumerate(graphs.indices(self._subgraph.outputs)):
-            self._subgraph.outputs[position] = self._as_float(tensor)
-            for entry in entries:
-                if entry.tensorIndex == tensor:
-                    entry.tensorIndex = self._subgraph.outputs[position]
+    def _take_integers(self, tensor: int, io_dtype: str) -> None:
+        """Let an input of the file be integer; uint8 is turned into int8 at once."""
+        if io_dtype != "uint8":
+            self._make_integer(tensor, self._scales[tensor])
+            return
+        scale = self._scales[tensor]
+        _describe(self._subgraph.tensors[tensor], self._unsigned(tensor))
+        self._integers[tensor] = self._convert(tensor, scale, "QUANTIZE", 1)
+
+    def _unsigned(self, tensor: int) -> Scale:
+        scale = self._scales[tensor]
+        return dataclasses.replace(scale, zero_point=scale.zero_point + 128, is_signed=False)
+
+    def _set_output(self, position: int, old: int, new: int) -> None:
+        self._subgraph.outputs[position] = new
+        for signature in self._graph.signatureDefs or []:
+            for entry in signature.outputs:
+                if entry.tensorIndex == old:
+                    entry.tensorIndex = new
 
     def _write_integer(self, index: int, operator: Any) -> None:
         name = graphs.operator_name(self._graph, operator)
@@ -223,7 +241,7 @@ def _equal(left: Scale, right: Scale) -> bool:
 
 def _describe(tensor: Any, scale: Scale) -> None:
     """Give a tensor the type and the scales."""
-    tensor.type = _TYPES[scale.bits]
+    tensor.type = _TYPES[scale.bits] if scale.is_signed else schema.TensorType.UINT8
     quantization = schema.QuantizationParametersT()
     quantization.scale = [float(step) for step in scale.scale]
     quantization.zeroPoint = [scale.zero_point] * len(scale.scale)

@@ -31,12 +31,14 @@ class Scale:
         zero_point: the integer that stands for 0.
         bits: 8 or 16 for activations and weights, 32 or 64 for a bias.
         axis: the channel axis of an array of scales.
+        is_signed: False for the uint8 of an input or output.
     """
 
     scale: np.ndarray
     zero_point: int
     bits: int
     axis: int = 0
+    is_signed: bool = True
 
     def quantize(self, values: np.ndarray) -> np.ndarray:
         """Return the integers nearest to real values, within the type's bounds."""

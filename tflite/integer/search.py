@@ -11,6 +11,8 @@ import numpy as np
 
 from keras_attention.tflite import calibration
 from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import layer_names
+from keras_attention.tflite import layer_noise
 from keras_attention.tflite import rewriting
 from keras_attention.tflite import runtime
 from keras_attention.tflite.errors import ConversionError
@@ -28,7 +30,7 @@ HEADROOM = 1.5
 """Factor by which int16 ranges exceed what calibration saw: four bits of the sixteen are to spare."""
 SOME = 64
 """Calibration samples from which the form of masks and norms is decided."""
-GOOD_DB = 30.0
+GOOD_DB = 40.0
 """An int8 graph that is as exact as this before its last activation needs no search."""
 CLIPPING_DB = 1.0
 """What a range that clips more values must gain."""
@@ -47,8 +49,9 @@ class Integer:
         ranges: the kind of range that was taken.
         trials: what was tried -> SQNR in dB against the float file on calibration samples.
         integer: number of integer operators.
-        left: "OPERATOR (layer)" for each operator that stayed float.
+        left: names of the operators that stayed float.
         changes: what was changed in the graph, in words.
+        noise: the noise of each layer alone, worst first.
     """
 
     content: bytes
@@ -57,6 +60,7 @@ class Integer:
     integer: int
     left: tuple[str, ...]
     changes: tuple[str, ...]
+    noise: tuple[dict[str, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -89,12 +93,14 @@ def prepare(content: bytes, samples: Mapping[str, np.ndarray], bits: int, *, who
     if bounded:
         changes.append(f"{bounded} mask constants bounded, which changes no softmax")
     room = norms.rewrite(graph, found, ranges if bits == 8 else None)
+    layer_names.complete(graph)
     if found:
         changes.append(f"{len(found)} norms take the mean off first")
     gathered = affine.gather(graph)
     if gathered:
         changes.append(f"{gathered} chains of factors and addends gathered")
     forms.rewrite(graph, bits)
+    layer_names.complete(graph)
     place = graphs.remove_unused(graph)
     return Prepared(
         graphs.write_graph(graph), {place[t]: factor for t, factor in room.items()}, tuple(changes)
@@ -106,7 +112,8 @@ def to_integers(
     samples: Mapping[str, np.ndarray],
     bits: int,
     *,
-    whole: bool,
+    io_dtype: str,
+    with_noise: bool = False,
     progress: runtime.Progress | None = None,
 ) -> Integer:
     """Return the integer form of a float file.
@@ -115,12 +122,14 @@ def to_integers(
         content: bytes of the float file.
         samples: calibration samples by input name.
         bits: 8, or 16 for activations beside 8 bit weights.
-        whole: whether everything must become integer, inputs and outputs too.
+        io_dtype: type of the float inputs and outputs; with 8 bits and no "float32" all must be integer.
+        with_noise: whether the noise of each layer is measured.
         progress: called with (done, total) during calibration.
 
     Raises:
-        ConversionError: with `whole`, if an operator has no integer form; it is named.
+        ConversionError: all must be integer, and an operator has no integer form; it is named.
     """
+    whole = io_dtype != "float32"
     prepared = prepare(content, samples, bits, whole=whole)
     content = prepared.content
     graph = graphs.read_graph(content)
@@ -132,17 +141,16 @@ def to_integers(
         if i not in chosen and touches_floats(graph, op)
     ]
     names = tuple(graphs.operator_name(graph, graph.subgraphs[0].operators[i]) for i in left)
-    if whole and left:
-        raise ConversionError(
-            f"{', '.join(sorted(set(names)))} would stay in float: the runtime has no int8 kernel. Use "
-            "precision='int8', which leaves such operators in float, or replace the layer."
-        )
+    layers = layer_names.of_operators(graph)
+    if bits == 8 and whole and left:
+        raise ConversionError(_no_kernel(graph, layers, chosen))
     trial = Trial(content, samples)
 
-    def measure(ranges: Mapping[int, Range]) -> float:
-        return trial.sqnr_db(
-            lambda shortened: graph_writer.write_integer(shortened, chosen, ranges, bits, integer_io=False)
-        )
+    def measure(ranges: Mapping[int, Range], operators: frozenset[int] = chosen) -> float:
+        def write(shortened: bytes) -> bytes:
+            return graph_writer.write_integer(shortened, operators, ranges, bits, io_dtype="float32")
+
+        return trial.sqnr_db(write)
 
     room = prepared.room
     if bits == 16:
@@ -156,8 +164,27 @@ def to_integers(
         if trials[kind] < GOOD_DB:
             ranges = _refine(kinds, collected.spread, ranges, trials[kind], measure)
             trials["refined"] = measure(ranges)
-    written = graph_writer.write_integer(content, chosen, ranges, bits, integer_io=whole)
-    return Integer(written, kind, trials, len(chosen), names, prepared.changes)
+    noise: tuple[dict[str, Any], ...] = ()
+    if with_noise:
+        noise = layer_noise.measure(
+            layer_noise.group(graph, layers, chosen),
+            lambda operators: measure(ranges, operators),
+            lambda _: "int8" if bits == 8 else "int16",
+        )
+    written = graph_writer.write_integer(content, chosen, ranges, bits, io_dtype=io_dtype)
+    return Integer(written, kind, trials, len(chosen), names, prepared.changes, noise)
+
+
+def _no_kernel(graph: Any, layers: list[str], chosen: frozenset[int]) -> str:
+    """Say which operators would stay float, and where."""
+    places: dict[str, None] = {}
+    for index, operator in enumerate(graph.subgraphs[0].operators):
+        if index not in chosen and touches_floats(graph, operator):
+            places[f"{graphs.operator_name(graph, operator)} (layer {layers[index]!r})"] = None
+    return (
+        f"{', '.join(places)} would stay float: the runtime has no int8 kernel for it. Use precision='int8', "
+        "which leaves such operators in float, or replace the layer."
+    )
 
 
 def _widest_good(trials: Mapping[str, float]) -> str:

@@ -1,4 +1,4 @@
-"""Child job "convert": float file, quantized file, their outputs and latency."""
+"""Child job "convert": from the traced model to the float file from which all others are made."""
 
 from __future__ import annotations
 
@@ -6,92 +6,41 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from keras_attention.tflite import graph as graphs
-from keras_attention.tflite import half_precision
+from keras_attention.tflite import layer_names
 from keras_attention.tflite import loading
 from keras_attention.tflite import model_signature
-from keras_attention.tflite import quantization
 from keras_attention.tflite import rewriting
-from keras_attention.tflite import runtime
 from keras_attention.tflite import saved_model
-from keras_attention.tflite.jobs import inspect as inspection
-
-LATENCY_SECONDS = 0.5
+from keras_attention.tflite.jobs.quantize import load_samples
+from keras_attention.tflite.lowering import all_layers
+from keras_attention.tflite.lowering.patch import Lowering
 
 
 def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]) -> dict[str, Any]:
-    """Convert and measure the model of the folder."""
+    """Write float.tflite, whose tensors are named by position and layer."""
     result: dict[str, Any] = {}
     saved = folder / "saved_model"
-    outputs = job["outputs"]
+    outputs, layers = job["outputs"], job["layers"]
     if outputs is None:
         emit("export", 0, 0)
-        outputs, result["changes"], result["loops"] = _export(folder, job, saved)
-    result["outputs"] = outputs
-
+        outputs, layers, lowering = _export(folder, job, saved)
+        result |= {"changes": lowering.changes, "loops": lowering.loops, "sizes": lowering.sizes}
     emit("convert", 0, 0)
-    content = _prepared(saved_model.convert_saved_model(saved), job["inputs"], outputs)
-    samples = _load(folder, "calibration", job["inputs"])
-    chosen: dict[str, Any] = {}
-    emit("quantize", 0, 0)
-    if job["precision"] == "float32":
-        final = content
-    elif job["precision"] == "float16":
-        graph = graphs.read_graph(content)
-        half_precision.halve_weights(graph)
-        final = graphs.write_graph(graph)
-    else:
-        quantized = quantization.quantize(
-            content, job["precision"], samples, lambda done, total: emit("calibrate", done, total)
-        )
-        final = quantized.content
-        chosen = {name: value for name, value in vars(quantized).items() if name != "content"}
-    result["quantization"] = chosen
-
-    float_file, file = _stripped(content), _stripped(final)
-    (folder / "float32.tflite").write_bytes(float_file)
-    (folder / "model.tflite").write_bytes(file)
-    evaluation = _load(folder, "evaluation", job["inputs"]) or {}
-    for name, bytes_ in (("float32", float_file), ("model", file)):
-        values = runtime.run_samples(bytes_, evaluation, lambda done, total: emit("verify", done, total))
-        np.savez(folder / f"{name}_outputs.npz", *values)
-    emit("measure", 0, 0)
-    first = {name: values[0] for name, values in evaluation.items()}
-    latency = runtime.measure_latency([float_file, file], first, seconds=LATENCY_SECONDS)
-    return {**result, "latency": latency, "file": inspection.describe(file)}
-
-
-def _export(folder: Path, job: dict[str, Any], saved: Path) -> tuple[list[str], Any, Any]:
-    """Load the model that another backend trained, and trace it here."""
-    model = loading.load_model(folder / "model.keras")
-    samples = _load(folder, "evaluation", job["inputs"])
-    shapes = {name: values.shape[1:] for name, values in (samples or {}).items()}
-    signature = model_signature.read_signature(model, None, shapes)
-    names, lowering = saved_model.export_saved_model(model, signature, saved, job["max_unrolled_steps"])
-    return names, lowering.changes, lowering.loops
-
-
-def _load(folder: Path, kind: str, names: list[str]) -> dict[str, np.ndarray] | None:
-    path = folder / f"{kind}.npz"
-    if not path.exists():
-        return None
-    with np.load(path) as data:
-        return {name: data[f"arr_{index}"] for index, name in enumerate(names)}
-
-
-def _prepared(content: bytes, inputs: list[str], outputs: list[str]) -> bytes:
-    """Give the converter's graph Keras' interface, the form that XNNPACK takes, and a name per tensor."""
-    graph = graphs.read_graph(content)
-    graphs.set_interface(graph, inputs, outputs)
+    graph = graphs.read_graph(saved_model.convert_saved_model(saved))
+    graphs.set_interface(graph, job["inputs"], outputs)
     rewriting.keep_sliced_axes(graph)
     rewriting.separate_outputs(graph)
-    graphs.name_tensors(graph)
-    return graphs.write_graph(graph)
+    layer_names.name_tensors(graph, layers)
+    (folder / "float.tflite").write_bytes(graphs.write_graph(graph))
+    return {**result, "outputs": outputs}
 
 
-def _stripped(content: bytes) -> bytes:
-    graph = graphs.read_graph(content)
-    graphs.strip_names(graph)
-    return graphs.write_graph(graph)
+def _export(folder: Path, job: dict[str, Any], saved: Path) -> tuple[list[str], dict[str, bool], Lowering]:
+    """Load the model that another backend trained, and trace it here."""
+    model = loading.load_model(folder / "model.keras")
+    samples = load_samples(folder, "evaluation", job["inputs"])
+    shapes = {name: values.shape[1:] for name, values in (samples or {}).items()}
+    signature = model_signature.read_signature(model, None, shapes, job["batch_size"])
+    names, lowering = saved_model.export_saved_model(model, signature, saved, job["max_unrolled_steps"])
+    return names, layer_names.of_model(all_layers(model)[1:]), lowering

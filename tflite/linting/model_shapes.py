@@ -7,10 +7,10 @@ from typing import Any
 
 import keras
 
-from keras_attention.tflite.checks import UNROLLED_BYTES_PER_STEP
 from keras_attention.tflite.linting import keras_graph
 from keras_attention.tflite.linting.finding import Finding
 from keras_attention.tflite.lowering import all_layers
+from keras_attention.tflite.size_prediction import predict_unrolled_bytes
 
 DEFAULT_STEPS = 512
 """`convert`'s default for `max_unrolled_steps`."""
@@ -40,7 +40,7 @@ def unrolled_size(model: Any) -> Iterator[Finding]:
         steps = shape[1] if shape is not None and len(shape) > 1 else None
         if steps is None:
             continue  # KA101 speaks of the open size
-        kilobytes = steps * UNROLLED_BYTES_PER_STEP / 1000
+        kilobytes = predict_unrolled_bytes(layer, steps) / 1000
         message = f"{steps} steps, about {kilobytes:,.0f} kB besides the weights"
         if steps > DEFAULT_STEPS:
             yield Finding(

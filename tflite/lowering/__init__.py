@@ -20,10 +20,11 @@ import keras
 from keras_attention.tflite.lowering import flash_attention
 from keras_attention.tflite.lowering import precision_policy
 from keras_attention.tflite.lowering import recurrent
+from keras_attention.tflite.lowering import stateful
 from keras_attention.tflite.lowering.patch import Lowering
 from keras_attention.tflite.lowering.patch import Patch
 
-_PASSES = (precision_policy.patches, flash_attention.patches, recurrent.patches)
+_PASSES = (precision_policy.patches, flash_attention.patches, recurrent.patches, stateful.patches)
 _Pass = Callable[[list[Any], Lowering], Iterator[Patch]]
 _LOCK = threading.RLock()
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
 
+from keras_attention.tflite.size_prediction import predict_unrolled_bytes
+
 
 @dataclass(frozen=True)
 class Patch:
@@ -30,14 +32,21 @@ class Lowering:
         max_unrolled_steps: longest sequence over which a recurrent layer is unrolled.
         changes: path of the layer -> what was changed, in a few words.
         loops: path of each recurrent layer that kept its loop -> its number of steps (-1: open size).
+        sizes: path of each recurrent layer -> bytes that its steps take, or would take, written out.
+        states: id of each stateful layer -> its present states, one tensor each.
     """
 
     max_unrolled_steps: int
     changes: dict[str, str] = field(default_factory=dict)
     loops: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    states: dict[int, list[Any]] = field(default_factory=dict)
 
-    def unrolls(self, layer: Any, batch: int | None, length: int | None) -> bool:
+    def unrolls(self, layer: Any, batch: int | None, length: int | None, mask: Any) -> bool:
         """Decide whether a recurrent layer is unrolled, and record the decision."""
+        if length is not None:
+            size = predict_unrolled_bytes(layer, length, is_masked=mask is not None)
+            self.sizes[layer.path] = self.sizes.get(layer.path, 0) + size
         if batch is not None and length is not None and length <= self.max_unrolled_steps:
             self.changes[layer.path] = f"{length} recurrent steps unrolled"
             return True

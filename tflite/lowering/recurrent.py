@@ -55,7 +55,7 @@ def _unrolled_loop(
     """
     del training
     batch, length, width = sequences.shape
-    if not lowering.unrolls(layer, batch, length):
+    if not lowering.unrolls(layer, batch, length, mask):
         return _turned(layer, type(layer).inner_loop(layer, sequences, initial_state, mask))
     projected = step.project(layer.cell, ops.reshape(sequences, (batch * length, width)))
     keep = None if mask is None else ops.cast(_single(mask), sequences.dtype)
@@ -95,7 +95,8 @@ def _keras_loop(
     and it goes forwards.
     """
     as_built = layer.unroll, layer.go_backwards
-    unroll = layer.unroll or lowering.unrolls(layer, *sequences.shape[:2])
+    batch, length = sequences.shape[:2]
+    unroll = layer.unroll or lowering.unrolls(layer, batch, length, mask)
     if unroll and layer.go_backwards and mask is not None:
         sequences, mask = ops.flip(sequences, axis=1), ops.flip(_single(mask), axis=1)
         vars(layer)["go_backwards"] = False

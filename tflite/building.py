@@ -1,0 +1,179 @@
+"""From the Keras model to files of every precision, each made in a child process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attention.tflite import checks
+from keras_attention.tflite import child
+from keras_attention.tflite import fidelity
+from keras_attention.tflite import layer_names
+from keras_attention.tflite import streaming
+from keras_attention.tflite.errors import ConversionError
+from keras_attention.tflite.lowering import all_layers
+from keras_attention.tflite.model_signature import ModelSignature
+from keras_attention.tflite.progress import StageProgress
+from keras_attention.tflite.samples import Samples
+
+
+@dataclass(frozen=True)
+class FloatForm:
+    """The float file in a folder, with the samples beside it.
+
+    Attributes:
+        folder: holds float.tflite, evaluation.npz and, where given, calibration.npz.
+        inputs: names of the file's inputs in order.
+        outputs: names of its outputs in order.
+        changes: what lowering changed.
+        loops: layer path -> steps of each recurrent loop that was kept.
+        sizes: layer path -> bytes of its written-out steps.
+        states: number of states that are inputs and outputs.
+    """
+
+    folder: Path
+    inputs: list[str]
+    outputs: list[str]
+    changes: dict[str, str]
+    loops: dict[str, int]
+    sizes: dict[str, int]
+    states: int = 0
+
+    def size_bytes(self) -> int:
+        """Return the size of the float32 file, once a candidate was made."""
+        return (self.folder / "float32.tflite").stat().st_size
+
+    def answers(self) -> list[np.ndarray]:
+        """Return what the float32 file answers, once a candidate was made."""
+        return fidelity.load_outputs(self.folder / "float32_outputs.npz")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A file of one precision and what was measured on it.
+
+    Attributes:
+        precision: as in `convert`.
+        float_layers: layers that were left in float on purpose.
+        folder: holds its outputs.
+        content: bytes of the file.
+        answers: what it answers on the evaluation, one array per output.
+        latency: {"min", "median", "float32_min", "float32_median"} in milliseconds.
+        quantization: how it was quantized.
+        file: what the file holds, as `inspect` says it.
+    """
+
+    precision: str
+    float_layers: tuple[str, ...]
+    folder: Path
+    content: bytes
+    answers: list[np.ndarray]
+    latency: dict[str, float]
+    quantization: dict[str, Any]
+    file: dict[str, Any]
+
+
+def store(path: Path, samples: Samples) -> None:
+    """Write the inputs in order; their names may be no file names."""
+    np.savez(path, *samples.inputs.values())
+
+
+def make_float_form(
+    model: keras.Model,
+    signature: ModelSignature,
+    folder: Path,
+    precision: str,
+    max_unrolled_steps: int,
+    progress: StageProgress,
+) -> FloatForm:
+    """Trace the model here if its backend is TensorFlow, else in the child, and convert it there."""
+    inputs = [spec.name for spec in signature.file_inputs()]
+    job: dict[str, Any] = {
+        "task": "convert",
+        "inputs": inputs,
+        "batch_size": signature.batch_size,
+        "outputs": None,
+        "layers": None,
+        "max_unrolled_steps": max_unrolled_steps,
+    }
+    traced: dict[str, Any] = {}
+    if keras.backend.backend() == "tensorflow":
+        from keras_attention.tflite import saved_model
+
+        progress("export", 0, 0)
+        try:
+            job["outputs"], lowering = saved_model.export_saved_model(
+                model, signature, folder / "saved_model", max_unrolled_steps
+            )
+        except Exception as error:
+            raise ConversionError(f"Model {model.name!r} can't be traced for the file: {error}") from error
+        checks.check_loops(lowering.loops, lowering.sizes, precision, max_unrolled_steps)
+        job["layers"] = layer_names.of_model(all_layers(model)[1:])
+        traced = {"changes": lowering.changes, "loops": lowering.loops, "sizes": lowering.sizes}
+    else:
+        model.save(folder / "model.keras")
+    result = {**_run(folder, job, progress, _about(model, signature, "float32")), **traced}
+    kept = {name: result[name] for name in ("outputs", "changes", "loops", "sizes")}
+    return FloatForm(folder, inputs, states=len(signature.states), **kept)
+
+
+def make_candidate(
+    form: FloatForm,
+    precision: str,
+    progress: StageProgress,
+    *,
+    about: str = "",
+    io_dtype: str | None = None,
+    float_layers: Sequence[str] = (),
+    sensitivity: bool = False,
+) -> Candidate:
+    """Make and measure the file of one precision.
+
+    Raises:
+        ConversionError: it can't be made; the message starts with `about`.
+    """
+    number = sum(1 for path in form.folder.iterdir() if path.name.startswith("candidate_"))
+    folder = form.folder / f"candidate_{number}"
+    folder.mkdir()
+    job = {
+        "task": "quantize",
+        "source": str(form.folder),
+        "precision": precision,
+        "inputs": form.inputs,
+        "io_dtype": io_dtype,
+        "float_layers": list(float_layers),
+        "sensitivity": sensitivity,
+        "states": form.states,
+        "stream": streaming.STREAM,
+    }
+    result = _run(folder, job, progress, about, needs_keras=False)
+    float32, final = result["latency"]
+    return Candidate(
+        precision=precision,
+        float_layers=tuple(float_layers),
+        folder=folder,
+        content=(folder / "model.tflite").read_bytes(),
+        answers=fidelity.load_outputs(folder / "model_outputs.npz"),
+        latency={**final, "float32_min": float32["min"], "float32_median": float32["median"]},
+        quantization=result["quantization"],
+        file=result["file"],
+    )
+
+
+def _about(model: keras.Model, signature: ModelSignature, precision: str) -> str:
+    shapes = ", ".join(str(spec) for spec in signature.inputs)
+    return f"Model {model.name!r} ({shapes}) to {precision}: "
+
+
+def _run(
+    folder: Path, job: dict[str, Any], progress: StageProgress, about: str, *, needs_keras: bool = True
+) -> dict[str, Any]:
+    try:
+        return child.run_job(folder, job, progress, needs_keras=needs_keras)
+    except ConversionError as error:
+        raise ConversionError(f"{about}{error}") from error

@@ -1,0 +1,67 @@
+"""Child job "quantize": a file of one precision from the float file, its answers and its latency."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import quantization
+from keras_attention.tflite import runtime
+from keras_attention.tflite.jobs import inspect as inspection
+
+LATENCY_SECONDS = 0.4
+
+
+def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]) -> dict[str, Any]:
+    """Make the file, run the evaluation through it, and measure it beside the float file."""
+    source = Path(job["source"])
+    content = (source / "float.tflite").read_bytes()
+    emit("quantize", 0, 0)
+    quantized = quantization.quantize(
+        content,
+        job["precision"],
+        load_samples(source, "calibration", job["inputs"]),
+        io_dtype=job["io_dtype"],
+        float_layers=job["float_layers"],
+        with_sensitivity=job["sensitivity"],
+        progress=lambda done, total: emit("calibrate", done, total),
+    )
+    chosen = {name: value for name, value in vars(quantized).items() if name != "content"}
+    float_file, file = _stripped(content), _stripped(quantized.content)
+    (folder / "model.tflite").write_bytes(file)
+    evaluation = load_samples(source, "evaluation", job["inputs"]) or {}
+    measured = {"model": file}
+    if not (source / "float32_outputs.npz").exists():
+        (source / "float32.tflite").write_bytes(float_file)
+        measured["float32"] = float_file
+    for name, bytes_ in measured.items():
+        where = source if name == "float32" else folder
+        values = runtime.run_samples(bytes_, evaluation, lambda done, total: emit("verify", done, total))
+        np.savez(where / f"{name}_outputs.npz", *values)
+        if job["states"]:
+            stream = {key: values[: job["stream"]] for key, values in evaluation.items()}
+            carried = runtime.run_samples(bytes_, stream, num_carried=job["states"])
+            np.savez(where / f"{name}_stream.npz", *carried)
+    emit("measure", 0, 0)
+    first = {name: values[0] for name, values in evaluation.items()}
+    latency = runtime.measure_latency([float_file, file], first, seconds=LATENCY_SECONDS)
+    return {"quantization": chosen, "latency": latency, "file": inspection.describe(file)}
+
+
+def load_samples(folder: Path, kind: str, names: list[str]) -> dict[str, np.ndarray] | None:
+    """Return the samples that were stored in the inputs' order, or None where there are none."""
+    path = folder / f"{kind}.npz"
+    if not path.exists():
+        return None
+    with np.load(path) as data:
+        return {name: data[f"arr_{index}"] for index, name in enumerate(names)}
+
+
+def _stripped(content: bytes) -> bytes:
+    graph = graphs.read_graph(content)
+    graphs.strip_names(graph)
+    return graphs.write_graph(graph)

@@ -1,0 +1,78 @@
+"""Samples of stateful models: the states that go with them, and the comparison over samples in a row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_attention.tflite import fidelity
+from keras_attention.tflite.model_signature import ModelSignature
+from keras_attention.tflite.samples import Samples
+
+STREAM = 64
+"""Samples in a row over which file and Keras each carry their own state."""
+
+
+def with_zero_states(samples: Samples, signature: ModelSignature) -> Samples:
+    """Return the samples with states of zeros, as each is answered on its own."""
+    zeros = {
+        spec.name: np.zeros((len(samples), *(size or 1 for size in spec.shape)), spec.dtype)
+        for spec in signature.states
+    }
+    return Samples({**samples.inputs, **zeros}, samples.targets)
+
+
+def with_carried_states(model: Any, samples: Samples, signature: ModelSignature) -> Samples:
+    """Return the samples with the states that Keras has before each, if it is fed one after the other.
+
+    The ranges of states are found on these: states of zeros would show the quantizer too narrow a range.
+    """
+    if not signature.states:
+        return samples
+    after = fidelity.predict(model, signature, samples, carry=True)[-len(signature.states) :]
+    before = {
+        spec.name: np.concatenate([np.zeros_like(values[:1]), values[:-1]])
+        for spec, values in zip(signature.states, after, strict=True)
+    }
+    return Samples({**samples.inputs, **before}, samples.targets)
+
+
+def compare(
+    model: Any,
+    signature: ModelSignature,
+    samples: Samples,
+    folders: tuple[Path, Path],
+    measured: dict[str, Any],
+    changes: dict[str, str],
+    task: str | None,
+) -> dict[str, Any]:
+    """Compare over samples in a row as well, and return the worse of each number.
+
+    Args:
+        model: the Keras model.
+        signature: of the model.
+        samples: to compare on.
+        folders: of the outputs of the float32 file, and of the final one, over the first `STREAM` samples.
+        measured: the numbers of samples answered one by one, as `fidelity.compare` returns them.
+        changes: what lowering changed.
+        task: as `convert` takes it.
+
+    Raises:
+        ConversionError: the float32 file carries its state in another way than Keras.
+    """
+    first = Samples({name: values[:STREAM] for name, values in samples.inputs.items()})
+    reference = fidelity.predict(model, signature, first, carry=True)
+    float_form, final = (
+        fidelity.load_outputs(folder / f"{kind}_stream.npz")
+        for folder, kind in zip(folders, ("float32", "model"), strict=True)
+    )
+    fidelity.check_float_form(reference, float_form, model, changes)
+    row = fidelity.compare(reference, final, None, task, len(signature.states))
+    return {
+        **measured,
+        "agreement": min(measured["agreement"], row["agreement"]),
+        "sqnr_db": min(measured["sqnr_db"], row["sqnr_db"]),
+        "max_abs_error": max(measured["max_abs_error"], row["max_abs_error"]),
+    }
