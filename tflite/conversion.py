@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import tempfile
 from collections.abc import Mapping
@@ -158,7 +159,8 @@ def convert(
             kind: fidelity.load_outputs(folder / f"{kind}_outputs.npz") for kind in ("float32", "model")
         }
     remarks = checks.check_loops(result["loops"], precision, max_unrolled_steps)
-    remarks += fidelity.check_float_form(reference, converted["float32"], model, result["changes"])
+    exact = functools.partial(fidelity.exact_answers, model, signature, compared)
+    remarks += fidelity.check_float_form(reference, converted["float32"], model, result["changes"], exact)
     if source == "random":
         remarks.append(
             "Compared on random inputs only. Pass real samples as `evaluation` for numbers that count."
