@@ -8,8 +8,6 @@ from keras_attention.tflite.samples import Samples
 
 UNLIKE = 20.0
 """Ratio of usual sizes above which two sets of samples can't be of the same kind."""
-_USUAL = 0.99
-"""Share of the values that count: a rare outlier says nothing about the scale."""
 
 
 def check_alike(calibration: Samples, evaluation: Samples) -> None:
@@ -31,6 +29,6 @@ def check_alike(calibration: Samples, evaluation: Samples) -> None:
 
 
 def _usual_size(values: np.ndarray) -> float:
-    """Return the root mean square of all but the largest values."""
-    sizes = np.abs(values.ravel().astype(np.float64))
-    return float(np.sqrt(np.mean(np.square(sizes[sizes <= np.quantile(sizes, _USUAL)]))))
+    """Return the median size of the values that are not 0: neither outliers nor padding count."""
+    sizes = np.abs(values[values != 0])
+    return float(np.median(sizes)) if sizes.size else 0.0

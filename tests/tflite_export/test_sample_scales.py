@@ -34,6 +34,13 @@ def test_a_rare_outlier_says_nothing(rng):
     check_alike(spoilt, window(1.0, rng))
 
 
+def test_rare_events_and_padding_say_nothing(rng):
+    eventful, quiet = window(0.01, rng), window(0.01, rng)
+    eventful.inputs["window"][:3] += 100.0
+    quiet.inputs["window"][:, 2:] = 0.0
+    check_alike(eventful, quiet)
+
+
 def test_integers_and_zeros_are_left_alone(rng):
     zeros = Samples({"window": np.zeros((31, 7), np.float32)})
     check_alike(zeros, window(1.0, rng))
