@@ -29,6 +29,7 @@ from benchmarks.bug_reports.isolation import Isolated
 from benchmarks.bug_reports.judging import Verdict
 from benchmarks.bug_reports.judging import judge
 from benchmarks.bug_reports.running import Facts
+from benchmarks.bug_reports.running import quantized_input
 
 REPORT = re.compile(r"[\w.-]+/[\w.-]+#\d+")
 CONVERTED = [
@@ -228,6 +229,27 @@ def test_the_page_names_every_fault():
     assert "| ok | 1 |" in text and "| refused rightly | 1 |" in text and "| fault | 1 |" in text
     assert re.search(r"\| `lstm` \| .+ \| ok, 41 dB \|", text)
     assert "- gru, int8: process ended by SIGSEGV" in text
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "quantization", "wanted"),
+    [
+        (np.array([0.0, 1.0, -1.0, 99.0], "float32"), "int8", (0.5, 3), [3, 5, 1, 127]),
+        (np.array([0.25, -0.5], "float32"), "int16", (2.0**-10, 0), [256, -512]),
+        (np.array([7, 299], "int64"), "int32", (0.0, 0), [7, 299]),
+        (np.array([7.0, 299.0], "float32"), "int32", (0.0, 0), [7, 299]),
+        (np.array([0, 255], "uint8"), "uint8", (1.0, 0), [0, 255]),
+    ],
+)
+def test_samples_in_the_type_that_the_file_takes(values, kind, quantization, wanted):
+    got = quantized_input(values, {"dtype": np.dtype(kind).type, "quantization": quantization})
+    assert got.dtype == kind
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_samples_that_the_file_cannot_take():
+    with pytest.raises(ValueError, match=r"the file takes int8, which cannot hold the samples"):
+        quantized_input(np.array([7, 299]), {"dtype": np.int8, "quantization": (1.0, 0)})
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import tempfile
 from collections.abc import Mapping
@@ -203,7 +204,8 @@ def convert(
                 float_layers=float_layers,
                 sensitivity=(sensitivity or precision == "auto") and kind in arguments.CALIBRATED,
             )
-            about_float[:] = fidelity.check_float_form(reference, form.answers(), model, form.changes)
+            exact = functools.partial(fidelity.exact_answers, model, signature, compared)
+            about_float[:] = fidelity.check_float_form(reference, form.answers(), model, form.changes, exact)
             measured = fidelity.compare(reference, candidate.answers, compared.targets, task, form.states)
             if form.states:
                 folders = (form.folder, candidate.folder)

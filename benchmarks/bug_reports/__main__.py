@@ -25,6 +25,7 @@ from benchmarks.bug_reports.families import FAMILIES
 from keras_attention.tflite.arguments import Precision
 
 PRECISIONS = [precision for precision in FLOORS if precision in get_args(Precision)]
+_LOG_WIDTH = 160
 
 
 @click.command(context_settings={"show_default": True})
@@ -51,7 +52,7 @@ def main(
     Each case is built and converted in a process of its own kind and its file run in another, so that
     a crash becomes a row of the table.
     """
-    console = Console()
+    console = Console() if sys.stdout.isatty() else Console(width=_LOG_WIDTH)
     chosen = set(names) | {case.name for family in families for case in FAMILIES[family]} or set(CASES)
     wanted = precisions or tuple(PRECISIONS)
     verdicts = table.judge_all([CASES[name] for name in CASES if name in chosen], wanted, jobs, console)

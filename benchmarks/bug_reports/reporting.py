@@ -20,7 +20,10 @@ _DETAIL = 300
 
 def print_table(console: Console, verdicts: Sequence[Verdict], precisions: Sequence[str]) -> None:
     """Print the table, what the faults are, and how many there are of each outcome."""
-    table = Table("case", *precisions, title="Public bug reports", title_justify="left")
+    table = Table(title="Public bug reports", title_justify="left")
+    table.add_column("case", no_wrap=True)
+    for precision in precisions:
+        table.add_column(precision)
     found = {(verdict.case, verdict.precision): verdict for verdict in verdicts}
     for name in dict.fromkeys(verdict.case for verdict in verdicts):
         table.add_row(name, *(_coloured(found.get((name, precision))) for precision in precisions))

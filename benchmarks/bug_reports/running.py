@@ -93,10 +93,11 @@ def _columns(inputs: Mapping[str, Any], samples: Any) -> list[tuple[Any, np.ndar
         samples = {next(iter(inputs)): samples}
     if list(inputs) != list(samples):
         raise ValueError(f"the file's inputs are {list(inputs)} where Keras has {list(samples)}")
-    return [(detail, _quantized(samples[name], detail)) for name, detail in inputs.items()]
+    return [(detail, quantized_input(samples[name], detail)) for name, detail in inputs.items()]
 
 
-def _quantized(values: np.ndarray, detail: Any) -> np.ndarray:
+def quantized_input(values: np.ndarray, detail: Any) -> np.ndarray:
+    """Return float samples by the scale of the input, integers as they are, in the input's type."""
     kind, (scale, zero) = detail["dtype"], detail["quantization"]
     if scale and values.dtype.kind == "f":
         limits = np.iinfo(kind)

@@ -17,6 +17,7 @@ from typing import Any
 
 import keras
 
+from keras_attention.tflite.lowering import double_precision
 from keras_attention.tflite.lowering import flash_attention
 from keras_attention.tflite.lowering import precision_policy
 from keras_attention.tflite.lowering import recurrent
@@ -52,6 +53,14 @@ def runnable_form(model: Any) -> Iterator[None]:
     """Let a model that was trained for another backend's kernels run on this one."""
     passes = (flash_attention.patches,) if keras.backend.backend() == "tensorflow" else ()
     with _patched(model, passes, Lowering(0)):
+        yield
+
+
+@contextlib.contextmanager
+def exact_form(model: Any) -> Iterator[None]:
+    """Let a model compute in float64 within the `with` block, given float64 tensors; TensorFlow only."""
+    passes = (double_precision.patches, flash_attention.patches)
+    with _patched(model, passes, Lowering(0)), double_precision.variables():
         yield
 
 
