@@ -61,7 +61,7 @@ def check_arguments(
     if precision in CALIBRATED and calibration is None:
         raise ValueError(
             f"`calibration` is needed for precision={precision!r}: pass 100 to 1,000 real samples as the app "
-            "will see them. Without samples, precision='dynamic' gives int8 weights. Received: calibration=None"
+            "will see them. Without any, precision='dynamic' gives int8 weights. Received: calibration=None"
         )
 
 

@@ -44,9 +44,7 @@ def halve_weights(graph: Any) -> None:
             key = (half, *tensor.shape)
             if key not in floats:
                 source = editing.add_tensor(subgraph, list(tensor.shape), schema.TensorType.FLOAT16, half)
-                added.append(
-                    editing.new_operator(graph, "DEQUANTIZE", [source], [index], _DEQUANTIZE_VERSION)
-                )
+                added.append(editing.new_operator(graph, "DEQUANTIZE", [source], [index], _VERSION))
                 floats[key] = index
             replaced[index] = floats[key]
             tensor.buffer = 0

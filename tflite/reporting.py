@@ -47,10 +47,7 @@ def make_report(
     candidate = choice.best.candidate
     unrolled = sum(size for path, size in form.sizes.items() if path not in form.loops)
     quantization = dict(candidate.quantization)
-    changes = {
-        **form.changes,
-        **{f"graph, {i + 1}": text for i, text in enumerate(quantization.pop("changes"))},
-    }
+    graph_changes = {f"graph, {i + 1}": text for i, text in enumerate(quantization.pop("changes"))}
     sensitivity = tuple(quantization.pop("sensitivity", ()))
     file = {**candidate.file}
     for name in ("inputs", "outputs", "partition_map"):
@@ -97,7 +94,7 @@ def remarks_on(candidate: Candidate) -> list[str]:
     return [
         *remarks,
         f"On this machine the {candidate.precision} file takes {ratio:.2f} times as long as the float32 "
-        "file: its products are too small for int8 to pay. Try precision='float16', and measure on the phone.",
+        "file: its products are too small for int8 to pay. Try 'float16', and measure on the phone.",
     ]
 
 
