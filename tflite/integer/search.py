@@ -30,13 +30,13 @@ HEADROOM = 1.5
 """Factor by which int16 ranges exceed what calibration saw: four bits of the sixteen are to spare."""
 SOME = 64
 """Calibration samples from which the form of masks and norms is decided."""
-GOOD_DB = 40.0
+GOOD_DB = 30.0
 """An int8 graph that is as exact as this before its last activation needs no search."""
 CLIPPING_DB = 1.0
 """What a range that clips more values must gain."""
 TRIED = 12
 """Tensors whose ranges are tried one by one, the most suspicious first."""
-GAIN_DB = 0.2
+GAIN_DB = 1.0
 """A range is changed only if the whole graph gains so much."""
 
 
@@ -84,6 +84,7 @@ def prepare(content: bytes, samples: Mapping[str, np.ndarray], bits: int, *, who
     changes = []
     if whole:
         changes += [f"input {tensor} takes its ids as integers" for tensor in forms.take_integer_ids(graph)]
+    graphs.remove_dead(graph)
     rewriting.pool_maxima(graph)
     found = norms.find(graph)
     watched = float_activations(graph)
@@ -261,11 +262,11 @@ def _has_cast(graph: Any, operator: Any, ranges: Mapping[int, Range], bits: int)
 
 
 def float_activations(graph: Any) -> list[int]:
-    """Return the float tensors of subgraph 0 that are no constants and that some operator touches."""
+    """Return the float tensors of subgraph 0 that are no constants and that something reads."""
     subgraph = graph.subgraphs[0]
-    found: dict[int, None] = dict.fromkeys(graphs.indices(subgraph.inputs))
+    found: dict[int, None] = dict.fromkeys(graphs.indices(subgraph.outputs))
     for operator in subgraph.operators:
-        found.update(dict.fromkeys((*graphs.indices(operator.inputs), *graphs.indices(operator.outputs))))
+        found.update(dict.fromkeys(graphs.indices(operator.inputs)))
     return [
         tensor
         for tensor in found
