@@ -13,6 +13,7 @@ from keras_attention.tflite import calibration
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import layer_names
 from keras_attention.tflite import layer_noise
+from keras_attention.tflite import regions
 from keras_attention.tflite import rewriting
 from keras_attention.tflite import runtime
 from keras_attention.tflite.errors import ConversionError
@@ -154,11 +155,12 @@ def to_integers(
         return trial.sqnr_db(write)
 
     room = prepared.room
+    by_kind = {name: share_over_steps(graph, ranges) for name, ranges in collected.by_kind.items()}
     if bits == 16:
-        kind, ranges = "minmax", _widened(collected.by_kind["minmax"], {}, HEADROOM)
+        kind, ranges = "minmax", _widened(by_kind["minmax"], {}, HEADROOM)
         trials = {kind: measure(ranges)}
     else:
-        kinds = {name: _widened(ranges, room) for name, ranges in collected.by_kind.items()}
+        kinds = {name: _widened(ranges, room) for name, ranges in by_kind.items()}
         trials = {name: measure(ranges) for name, ranges in kinds.items()}
         kind = _widest_good(trials)
         ranges = kinds[kind]
@@ -186,6 +188,26 @@ def _no_kernel(graph: Any, layers: list[str], chosen: frozenset[int]) -> str:
         f"{', '.join(places)} would stay float: the runtime has no int8 kernel for it. Use precision='int8', "
         "which leaves such operators in float, or replace the layer."
     )
+
+
+def share_over_steps(graph: Any, ranges: Mapping[int, Range]) -> dict[int, Range]:
+    """Give the steps of an unrolled recurrence common ranges: each alone has seen few values.
+
+    Products with the same weights are steps of one recurrence; what they read shares a range, and what
+    they write.
+    """
+    groups: dict[int, list[Any]] = {}
+    for operator in graph.subgraphs[0].operators:
+        if graphs.operator_name(graph, operator) == "FULLY_CONNECTED":
+            groups.setdefault(graph.subgraphs[0].tensors[operator.inputs[1]].buffer, []).append(operator)
+    shared = dict(ranges)
+    for steps in groups.values():
+        for side in ("inputs", "outputs"):
+            tensors = {int(getattr(step, side)[0]) for step in steps} & set(shared)
+            if len(steps) >= regions.RECURRENT_REPEATS and tensors:
+                low, high = min(shared[t][0] for t in tensors), max(shared[t][1] for t in tensors)
+                shared.update(dict.fromkeys(tensors, (low, high)))
+    return shared
 
 
 def _widest_good(trials: Mapping[str, float]) -> str:
