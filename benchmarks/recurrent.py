@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -186,8 +187,9 @@ def _ratio(content: bytes, loop: bytes | str, sample: np.ndarray) -> str:
 
 def write(out: Path, rows: list[list[str]]) -> None:
     """Write the page."""
+    command = " ".join(["python -m benchmarks.recurrent", *(shlex.quote(part) for part in sys.argv[1:])])
     page = (
-        f"# Recurrent layers\n\nMade by `python -m benchmarks.recurrent`.\n{tables.provenance()}\n\n"
+        f"# Recurrent layers\n\nMade by `{command}`.\n{tables.provenance()}\n\n"
         f"{UNITS} units, trained briefly on smartwatch windows; {EVALUATION} windows of unseen subjects are "
         f"compared with Keras, {CALIBRATION} calibrate. `predicted` is the error of "
         "`Report.predicted_size_bytes`; the stock float32 file keeps the loop. A stateful layer has a state "
