@@ -115,7 +115,7 @@ def train(name: str, data: Data) -> Any:
     keras.utils.set_random_seed(0)
     model = build(name, data.training.shape[1:])
     model.compile(keras.optimizers.Adam(3e-3), "sparse_categorical_crossentropy")
-    model.fit(data.training, data.labels, batch_size=64, epochs=4, verbose=0)
+    model.fit(data.training, data.labels, batch_size=64, epochs=12, verbose=0)
     if not name.startswith("stateful"):
         return model
     streaming = build(name, data.training.shape[1:], batch_size=1, stateful=True)
@@ -155,6 +155,7 @@ def measure(
             )
         except tflite.ConversionError as error:
             rows.append([name, str(data.training.shape[1]), precision, str(error), *[""] * 6])
+            console.print(f"  {precision} | refused: {error}")
             continue
         seconds = time.perf_counter() - start
         report = result.report
