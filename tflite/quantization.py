@@ -137,7 +137,7 @@ def _regional(
     trial = Trial(content, samples)
 
     def measure(candidate: regions.Plan, kind: str) -> float:
-        return trial.sqnr_db(lambda short: _apply(short, graph, candidate, ranges.by_kind[kind]))
+        return trial.sqnr_db(_apply(trial.content, graph, candidate, ranges.by_kind[kind]))
 
     trials = {kind: measure(plan, kind) for kind in KINDS}
     best = max(trials, key=lambda kind: trials[kind])

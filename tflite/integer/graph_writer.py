@@ -26,18 +26,17 @@ _BIAS_STEPS = 2.0**30
 
 
 def write_integer(
-    content: bytes, integer: frozenset[int], ranges: Mapping[int, Range], bits: int, *, io_dtype: str
+    graph: Any, integer: frozenset[int], ranges: Mapping[int, Range], bits: int, *, io_dtype: str
 ) -> bytes:
     """Return the file with some operators in integers.
 
     Args:
-        content: bytes of the float file.
+        graph: the float graph, which is used up.
         integer: indices of the operators of subgraph 0 that become integer; each is in `KERNELS`.
         ranges: tensor index -> range of its values, for all float activations that they read or write.
         bits: 8, or 16 for activations beside 8 bit weights.
         io_dtype: "float32", "int8", "uint8" or "int16": type of the file's float inputs and outputs.
     """
-    graph = graphs.read_graph(content)
     writer = _Writer(graph, integer, ranges, bits)
     writer.write(io_dtype)
     graphs.remove_unused(graph)

@@ -37,6 +37,8 @@ CLIPPING_DB = 1.0
 """What a range that clips more values must gain."""
 TRIED = 12
 """Tensors whose ranges are tried one by one, the most suspicious first."""
+MOST_WRITTEN = 4_000
+"""Operators that the trials of single ranges may write in all, so that large graphs take no minutes."""
 GAIN_DB = 1.0
 """A range is changed only if the whole graph gains so much."""
 
@@ -135,7 +137,7 @@ def to_integers(
     prepared = prepare(content, samples, bits, whole=whole)
     content = prepared.content
     graph = graphs.read_graph(content)
-    collected = calibration.collect_ranges(content, samples, float_activations(graph), progress)
+    collected = calibration.collect_ranges(content, samples, own_ranges(graph, bits), progress)
     chosen = integer_operators(graph, collected.by_kind["minmax"], bits)
     left = [
         i
@@ -149,10 +151,9 @@ def to_integers(
     trial = Trial(content, samples)
 
     def measure(ranges: Mapping[int, Range], operators: frozenset[int] = chosen) -> float:
-        def write(shortened: bytes) -> bytes:
-            return graph_writer.write_integer(shortened, operators, ranges, bits, io_dtype="float32")
-
-        return trial.sqnr_db(write)
+        return trial.sqnr_db(
+            graph_writer.write_integer(trial.fresh_graph(), operators, ranges, bits, io_dtype="float32")
+        )
 
     room = prepared.room
     by_kind = {name: share_over_steps(graph, ranges) for name, ranges in collected.by_kind.items()}
@@ -165,7 +166,8 @@ def to_integers(
         kind = _widest_good(trials)
         ranges = kinds[kind]
         if trials[kind] < GOOD_DB:
-            ranges = _refine(kinds, collected.spread, ranges, trials[kind], measure)
+            tried = min(TRIED, MOST_WRITTEN // (len(kinds) * len(graph.subgraphs[0].operators)))
+            ranges = _refine(kinds, collected.spread, ranges, trials[kind], measure, tried)
             trials["refined"] = measure(ranges)
     noise: tuple[dict[str, Any], ...] = ()
     if with_noise:
@@ -174,7 +176,7 @@ def to_integers(
             lambda operators: measure(ranges, operators),
             lambda _: "int8" if bits == 8 else "int16",
         )
-    written = graph_writer.write_integer(content, chosen, ranges, bits, io_dtype=io_dtype)
+    written = graph_writer.write_integer(graphs.read_graph(content), chosen, ranges, bits, io_dtype=io_dtype)
     return Integer(written, kind, trials, len(chosen), names, prepared.changes, noise)
 
 
@@ -229,9 +231,10 @@ def _refine(
     ranges: dict[int, Range],
     best: float,
     measure: Callable[[Mapping[int, Range]], float],
+    tried: int,
 ) -> dict[int, Range]:
     """Try the other kinds of range on the tensors whose values are most uneven, one by one."""
-    for tensor in sorted(ranges, key=lambda index: -spread.get(index, 0.0))[:TRIED]:
+    for tensor in sorted(ranges, key=lambda index: -spread.get(index, 0.0))[:tried]:
         for bounds in {kind[tensor] for kind in kinds.values()} - {ranges[tensor]}:
             candidate = {**ranges, tensor: bounds}
             reached = measure(candidate)
@@ -281,6 +284,19 @@ def _has_cast(graph: Any, operator: Any, ranges: Mapping[int, Range], bits: int)
         return bits == 8
     low, high = ranges[operator.outputs[0]]
     return -(2 ** (bits - 1)) <= low and high < 2 ** (bits - 1)
+
+
+def own_ranges(graph: Any, bits: int) -> list[int]:
+    """Return the float activations that need a range: all but what a view of another tensor writes."""
+    viewed: set[int] = set()
+    for operator in graph.subgraphs[0].operators:
+        kernel = kernels.KERNELS.get(graphs.operator_name(graph, operator))
+        if kernel is None or kernel.rule != kernels.VIEW or kernel.version(bits) is None:
+            continue
+        for _, source in scaling.data_inputs(graph, operator):
+            if not graphs.is_constant(graph, graph.subgraphs[0].tensors[source]):
+                viewed.update(graphs.indices(operator.outputs))
+    return [tensor for tensor in float_activations(graph) if tensor not in viewed]
 
 
 def float_activations(graph: Any) -> list[int]:
