@@ -85,7 +85,8 @@ class _Watched:
 
     def add(self, values: np.ndarray) -> None:
         flat = values.ravel()
-        self._squares += float(np.dot(flat, flat))
+        wide = flat.astype(np.float64)  # a mask of -1e30 squared is no float32
+        self._squares += float(np.dot(wide, wide))
         self._low.add(flat)
         self._high.add(-flat)
 

@@ -48,7 +48,9 @@ def root(g):
 
 
 def total(axes, shape, keep):
-    return lambda g: g.op("SUM", g.input(*ROWS), g.constant(axes), shape=shape, table="Reducer", keepDims=keep)
+    return lambda g: g.op(
+        "SUM", g.input(*ROWS), g.constant(axes), shape=shape, table="Reducer", keepDims=keep
+    )
 
 
 RANGES = {1: (0.0, 4.0)}
@@ -84,7 +86,9 @@ def test_form_computes_the_same(name):
 
 def test_root_of_zero_is_zero():
     """0 * 1 / sqrt(0) is no number."""
-    (old,), (new,), _, _ = compared(root, lambda graph: forms.rewrite(graph, 8, RANGES), {"i0": np.zeros((2, 11, 7), "f4")})
+    (old,), (new,), _, _ = compared(
+        root, lambda graph: forms.rewrite(graph, 8, RANGES), {"i0": np.zeros((2, 11, 7), "f4")}
+    )
     np.testing.assert_array_equal(old, 0.0)
     np.testing.assert_array_equal(new, 0.0)
 
@@ -339,4 +343,6 @@ def test_what_nothing_reads_is_removed():
     assert {x, y} < set(place) and unread not in place
     assert graphs.metadata(graph, "note") == b"kept"
     samples = tiny_graphs.normal(tiny.graph)
-    np.testing.assert_array_equal(*runtime.run_samples(content, samples), *runtime.run_samples(smaller, samples))
+    np.testing.assert_array_equal(
+        *runtime.run_samples(content, samples), *runtime.run_samples(smaller, samples)
+    )

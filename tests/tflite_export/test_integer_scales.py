@@ -168,7 +168,9 @@ def test_tiny_and_huge_numbers(bits, size):
     tiny = tiny_graphs.TinyGraph()
     x = tiny.input(1, 7)
     weights = np.random.default_rng(2).normal(size=(5, 7)).astype(np.float32)
-    y = tiny.op("FULLY_CONNECTED", x, tiny.constant(weights), tiny.constant(size * weights[:, 0]), shape=(1, 5))
+    y = tiny.op(
+        "FULLY_CONNECTED", x, tiny.constant(weights), tiny.constant(size * weights[:, 0]), shape=(1, 5)
+    )
     samples = tiny_graphs.normal(tiny.graph, scale=size)
     wanted = samples["i0"] @ weights.T + size * weights[:, 0]
     ranges = {x: (samples["i0"].min(), samples["i0"].max()), y: (wanted.min(), wanted.max())}
@@ -199,7 +201,9 @@ def test_inputs_and_outputs_in_integers(bits, io_dtype):
     assert [e["dtype"] for e in (*sides["inputs"], *sides["outputs"])] == [io_dtype] * 3
     assert "float32" not in graphs.count_tensor_types(graph)
     samples = tiny_graphs.normal(tiny.graph)
-    for got, wanted in zip(runtime.run_samples(new, samples), runtime.run_samples(content, samples), strict=True):
+    for got, wanted in zip(
+        runtime.run_samples(new, samples), runtime.run_samples(content, samples), strict=True
+    ):
         assert np.abs(got - wanted).max() <= (0.06 if bits == 8 else 0.001)
 
 
@@ -212,7 +216,9 @@ def test_an_output_that_is_an_input(io_dtype):
     sides = graphs.interface(graphs.read_graph(new))
     assert [e["dtype"] for e in sides["outputs"]] == [io_dtype] * 3
     samples = tiny_graphs.normal(tiny.graph)
-    for got, wanted in zip(runtime.run_samples(new, samples), runtime.run_samples(content, samples), strict=True):
+    for got, wanted in zip(
+        runtime.run_samples(new, samples), runtime.run_samples(content, samples), strict=True
+    ):
         assert np.abs(got - wanted).max() <= 0.06
 
 
