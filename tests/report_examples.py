@@ -13,6 +13,7 @@ def small(**changes):
         "precision": "int8",
         "size_bytes": 136_664,
         "float32_size_bytes": 376_504,
+        "predicted_size_bytes": 0,
         "operators": {"FULLY_CONNECTED": 13, "SOFTMAX": 3},
         "delegate_partitions": 1,
         "fully_delegated": True,

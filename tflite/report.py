@@ -15,6 +15,7 @@ from rich.table import Table
 from keras_attention.tflite import files
 from keras_attention.tflite import html_report
 from keras_attention.tflite import report_reading
+from keras_attention.tflite import report_tables
 from keras_attention.tflite.formatting import decibels
 from keras_attention.tflite.formatting import kilobytes
 
@@ -161,12 +162,19 @@ class Report:
             )
         whole = "whole graph" if self.fully_delegated else "operators left outside"
         table.add_row("XNNPACK partitions", "", f"{self.delegate_partitions}, {whole}")
+        if self.minimum_runtime:
+            table.add_row("oldest runtime", "", self.minimum_runtime)
         return table
 
     def print(self, console: Console | None = None) -> None:
-        """Print the table and the remarks."""
+        """Print the table, the candidates and layers where there are any, and the remarks."""
         console = console or Console()
+        if self.candidates:
+            console.print(report_tables.candidates(self.candidates))
+            console.print(self.reason, markup=False)
         console.print(self.table())
+        if self.sensitivity:
+            console.print(report_tables.sensitivity(self.sensitivity))
         for remark in self.remarks:
             console.print(f"note: {remark}", style="yellow", markup=False)
 

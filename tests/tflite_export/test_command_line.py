@@ -125,10 +125,14 @@ def test_defaults(run, folder, recorded):
         "min_sqnr_db",
         "max_metric_drop",
         "task",
+        "io_dtype",
     )
     assert kwargs == {
         "precision": "int8",
+        "target": "cpu",
+        "sensitivity": False,
         "max_unrolled_steps": 512,
+        "batch_size": 1,
         "verbose": 0,
         **dict.fromkeys(none),
     }

@@ -147,7 +147,7 @@ def test_verdicts():
     assert "Right The int8 file gives" in page(report_examples.small()).text()
     assert "Refused The int8 file is less exact than allowed" in page(REPORTS["refused"]).text()
     low = page(report_examples.small(agreement=0.9899)).text()
-    assert "To be checked, with one remark" in low and "Only 98.99% of the answers are Keras'." in low
+    assert "To be checked, with one remark" in low and "Only 98.99% of the answers are those of Keras." in low
     outside = page(report_examples.small(fully_delegated=False)).text()
     assert "Right, with one remark" in outside and "leaves out: some operators" in outside
 
