@@ -27,6 +27,7 @@ class FloatForm:
     """The float file in a folder, with the samples beside it.
 
     Attributes:
+        about: name and inputs of the model, for errors.
         folder: holds float.tflite, evaluation.npz and, where given, calibration.npz.
         inputs: names of the file's inputs in order.
         outputs: names of its outputs in order.
@@ -36,6 +37,7 @@ class FloatForm:
         states: number of states that are inputs and outputs.
     """
 
+    about: str
     folder: Path
     inputs: list[str]
     outputs: list[str]
@@ -117,9 +119,10 @@ def make_float_form(
         traced = {"changes": lowering.changes, "loops": lowering.loops, "sizes": lowering.sizes}
     else:
         model.save(folder / "model.keras")
-    result = {**_run(folder, job, progress, _about(model, signature, "float32")), **traced}
+    about = f"Model {model.name!r} ({', '.join(str(spec) for spec in signature.inputs)})"
+    result = {**_run(folder, job, progress, f"{about} to {precision}: "), **traced}
     kept = {name: result[name] for name in ("outputs", "changes", "loops", "sizes")}
-    return FloatForm(folder, inputs, states=len(signature.states), **kept)
+    return FloatForm(about, folder, inputs, states=len(signature.states), **kept)
 
 
 def make_candidate(
@@ -127,7 +130,6 @@ def make_candidate(
     precision: str,
     progress: StageProgress,
     *,
-    about: str = "",
     io_dtype: str | None = None,
     float_layers: Sequence[str] = (),
     sensitivity: bool = False,
@@ -135,7 +137,7 @@ def make_candidate(
     """Make and measure the file of one precision.
 
     Raises:
-        ConversionError: it can't be made; the message starts with `about`.
+        ConversionError: it can't be made.
     """
     number = sum(1 for path in form.folder.iterdir() if path.name.startswith("candidate_"))
     folder = form.folder / f"candidate_{number}"
@@ -151,7 +153,7 @@ def make_candidate(
         "states": form.states,
         "stream": streaming.STREAM,
     }
-    result = _run(folder, job, progress, about, needs_keras=False)
+    result = _run(folder, job, progress, f"{form.about} to {precision}: ", needs_keras=False)
     float32, final = result["latency"]
     return Candidate(
         precision=precision,
@@ -163,11 +165,6 @@ def make_candidate(
         quantization=result["quantization"],
         file=result["file"],
     )
-
-
-def _about(model: keras.Model, signature: ModelSignature, precision: str) -> str:
-    shapes = ", ".join(str(spec) for spec in signature.inputs)
-    return f"Model {model.name!r} ({shapes}) to {precision}: "
 
 
 def _run(

@@ -85,7 +85,7 @@ class _Watched:
 
     def add(self, values: np.ndarray) -> None:
         flat = values.ravel()
-        self._squares += float(np.dot(flat, flat))
+        self._squares += float(np.square(flat, dtype=np.float64).sum())
         self._low.add(flat)
         self._high.add(-flat)
 

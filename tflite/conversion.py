@@ -175,7 +175,6 @@ def convert(
                 form,
                 kind,
                 progress,
-                about=f"Model {model.name!r} to {kind}: ",
                 io_dtype=arguments.io_dtype_of(io_dtype, kind, target if precision == "auto" else None),
                 float_layers=float_layers,
                 sensitivity=(sensitivity or precision == "auto") and kind in arguments.CALIBRATED,

@@ -101,9 +101,8 @@ def inspect(path: str | Path) -> Inspection:
         raise FileNotFoundError(f"`path` must be a .tflite file. No such file: {str(path)!r}")
     with tempfile.TemporaryDirectory() as folder:
         try:
-            result = child.run_job(
-                Path(folder), {"task": "inspect", "file": str(path.resolve())}, lambda *_: None
-            )
+            job = {"task": "inspect", "file": str(path.resolve())}
+            result = child.run_job(Path(folder), job, lambda *_: None, needs_keras=False)
         except ConversionError as error:
             raise ConversionError(f"{str(path)!r} can't be inspected. {error}") from error
     for field in ("inputs", "outputs", "signatures", "partition_map"):

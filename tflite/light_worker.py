@@ -14,7 +14,8 @@ from pathlib import Path
 def main() -> int:
     """Run the worker on the folder that the command line names."""
     here = Path(__file__).resolve().parent
-    sys.path.remove(str(here))  # else `inspect` and other names of this folder would hide those of Python
+    # This folder's `inspect` and other names would hide those of Python. It may be spelled through a link.
+    sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
     for name, path in (("keras_attention", []), ("keras_attention.tflite", [str(here)])):
         package = types.ModuleType(name)
         package.__path__ = path

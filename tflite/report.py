@@ -28,7 +28,8 @@ class Report:
         precision: as asked for.
         size_bytes: size of the file.
         float32_size_bytes: size of the float32 file of the same model, with a manifest of the same size.
-        predicted_size_bytes: size that was predicted from the recurrent layers; 0 where none was unrolled.
+        predicted_size_bytes: size that was predicted from the recurrent layers, with a manifest of the same
+            size; 0 where none was unrolled.
         operators: operator name -> count.
         delegate_partitions: pieces of the graph that XNNPACK runs; 1 is best.
         fully_delegated: whether no operator is left outside XNNPACK.

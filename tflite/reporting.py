@@ -48,14 +48,16 @@ def make_report(
     quantization = dict(candidate.quantization)
     graph_changes = {f"graph, {i + 1}": text for i, text in enumerate(quantization.pop("changes"))}
     sensitivity = tuple(quantization.pop("sensitivity", ()))
+    manifest_size = len(sealed.content) - len(candidate.content)
+    predicted = predict_file_bytes(model, unrolled, candidate.precision) + manifest_size if unrolled else 0
     file = {**candidate.file}
     for name in ("inputs", "outputs", "partition_map"):
         file[name] = tuple(file[name])
     return Report(
         precision=candidate.precision,
         size_bytes=len(sealed.content),
-        float32_size_bytes=float32_size + len(sealed.content) - len(candidate.content),
-        predicted_size_bytes=predict_file_bytes(model, unrolled, candidate.precision) if unrolled else 0,
+        float32_size_bytes=float32_size + manifest_size,
+        predicted_size_bytes=predicted,
         latency_ms=candidate.latency,
         calibration=_calibration(calibrating, quantization),
         changes={**form.changes, **graph_changes},

@@ -84,7 +84,8 @@ def convert_signatures(
         (folder / "merged.tflite").write_bytes(content)
         for number, one in enumerate(converted.values()):
             (folder / f"{number}.tflite").write_bytes(one.content)
-        child.run_job(folder, {"task": "signatures", "signatures": list(models)}, progress)
+        job = {"task": "signatures", "signatures": list(models)}
+        child.run_job(folder, job, progress, needs_keras=False)
     if target is not None:
         files.write_whole(target, content)
     return SignaturesConversion(content, target, {name: one.report for name, one in converted.items()})

@@ -139,7 +139,7 @@ def verify(path: str | Path, *, manifest: str | Path | None = None, num_threads:
     }
     with tempfile.TemporaryDirectory() as folder:
         try:
-            result = child.run_job(Path(folder), job, lambda *_: None)
+            result = child.run_job(Path(folder), job, lambda *_: None, needs_keras=False)
         except ConversionError as error:
             raise ConversionError(f"{str(path)!r} can't be verified. {error}") from error
     return Verification(

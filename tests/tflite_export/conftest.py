@@ -2,8 +2,6 @@
 
 import dataclasses
 import functools
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -16,27 +14,16 @@ from keras import layers
 
 from keras_attention import BahdanauAttention
 from keras_attention import MultiHeadAttention
-from keras_attention.tflite import child
 from keras_attention.tflite import convert
-from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import layer_names
 from keras_attention.tflite import saved_model
-from keras_attention.tflite import worker
+from keras_attention.tflite.arguments import CALIBRATED
+from keras_attention.tflite.jobs import convert as conversion_job
+from keras_attention.tflite.lowering import all_layers
 from keras_attention.tflite.model_signature import read_signature
 
 FOLDER = Path(__file__).resolve().parent
 ANY_BACKEND = {"test_other_backend.py"}
-START = subprocess.Popen
-# The worker as it is, with empty packages above it in place of those that import Keras: for `inspect` and
-# `verify` it needs none of that, and starts ten times faster.
-WITHOUT_KERAS = f"""
-import pathlib, runpy, sys, types
-folder = pathlib.Path({worker.__file__!r}).parent
-for name, path in (("keras_attention", []), ("keras_attention.tflite", [str(folder)])):
-    sys.modules[name] = types.ModuleType(name)
-    sys.modules[name].__path__ = path
-sys.argv = ["worker", sys.argv[1]]
-runpy.run_module("keras_attention.tflite.worker", run_name="__main__")
-"""
 
 
 def pytest_collection_modifyitems(items):
@@ -202,7 +189,8 @@ BUILDERS: dict[str, Callable[[], Case]] = {
 
 
 def build(name: str) -> Case:
-    """The case, the same weights and data on each call."""
+    """The case, the same weights, data and names on each call, whatever was built before."""
+    keras.utils.clear_session(free_memory=False)
     keras.utils.set_random_seed(4321)
     return BUILDERS[name]()
 
@@ -232,10 +220,8 @@ def float_file(case, tmp_path_factory) -> Callable[[str], bytes]:
             warnings.simplefilter("ignore")  # TensorFlow's own, which a user sees in no process of his
             outputs, _ = saved_model.export_saved_model(wanted.model, signature, folder, 512)
             content = saved_model.convert_saved_model(folder)
-        graph = graphs.read_graph(content)
-        graphs.set_interface(graph, signature.names(), outputs)
-        graphs.name_tensors(graph)
-        return graphs.write_graph(graph)
+        layers = layer_names.of_model(all_layers(wanted.model)[1:])
+        return conversion_job.prepare(content, signature.names(), outputs, layers)
 
     return make
 
@@ -262,7 +248,7 @@ def converted(case, tmp_path_factory) -> Callable[[str, str], Converted]:
             wanted.model,
             path,
             precision=precision,
-            calibration=wanted.calibration if precision == "int8" else None,
+            calibration=wanted.calibration if precision in CALIBRATED else None,
             evaluation=wanted.evaluation,
             verbose=0,
         )
@@ -270,14 +256,3 @@ def converted(case, tmp_path_factory) -> Callable[[str, str], Converted]:
         return Converted(wanted, result, path, [np.asarray(e, np.float32) for e in expected])
 
     return make
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    """Child processes without Keras, for jobs that only read and run files."""
-
-    def start(command, **options):
-        assert command[1:3] == ["-m", "keras_attention.tflite.worker"]
-        return START([sys.executable, "-c", WITHOUT_KERAS, command[3]], **options)
-
-    monkeypatch.setattr(child.subprocess, "Popen", start)

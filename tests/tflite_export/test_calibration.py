@@ -19,32 +19,35 @@ def sorted_tails(values):
     return (ordered[0], ordered[-1]), (ordered[rank - 1], ordered[-rank])
 
 
+def watched(parts, size):
+    tensor = calibration._Watched(size)
+    for part in parts:
+        tensor.add(part)
+    return tensor.ranges()
+
+
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 61), st.integers(1, 2003), st.integers(0, 2**32 - 1))
 def test_tails_equal_a_full_sort(count, size, seed):
     values = np.random.default_rng(seed).standard_cauchy((count, size)).astype(np.float32)
-    tails = calibration._Tails(values.size)
-    for sample in values:
-        tails.add(sample)
+    ranges = watched(values, values.size)
     extremes, percentile = sorted_tails(values)
-    assert tails.extremes() == extremes
-    assert tails.percentile() == percentile
+    assert ranges["minmax"] == extremes
+    assert ranges["percentile"] == percentile
 
 
 def test_tails_of_many_values_leave_some_out():
     values = np.random.default_rng(5).permutation(200_003).astype(np.float32)  # 0, 1, 2, ... in some order
-    tails = calibration._Tails(values.size)
-    for part in np.array_split(values, 17):
-        tails.add(part)
-    assert tails.extremes() == (0.0, 200_002.0)
-    assert tails.percentile() == (10.0, 199_992.0)  # ceil(200_003 * 0.00005) = 11 values kept at each end
+    ranges = watched(np.array_split(values, 17), values.size)
+    assert ranges["minmax"] == (0.0, 200_002.0)
+    assert ranges["percentile"] == (10.0, 199_992.0)  # ceil(200_003 * 0.00005) = 11 values kept at each end
+    assert ranges["percentile 99.9"] == (100.0, 199_902.0)  # ceil(200_003 * 0.0005) = 101
+    assert ranges["percentile 99"] == (1_000.0, 199_002.0)  # ceil(200_003 * 0.005) = 1,001
 
 
 def test_few_values_have_no_percentile_of_their_own():
-    values = np.arange(20_000, dtype=np.float32)
-    tails = calibration._Tails(values.size)
-    tails.add(values)
-    assert tails.percentile() == tails.extremes() == (0.0, 19_999.0)
+    ranges = watched([np.arange(20_000, dtype=np.float32)], 20_000)
+    assert ranges["percentile"] == ranges["minmax"] == (0.0, 19_999.0)
 
 
 def hidden_tensors(case, content):
@@ -75,13 +78,10 @@ def test_ranges_of_a_real_file(case, float_file):
     true, percentile = (collected.by_kind[kind] for kind in ("minmax", "percentile"))
     hidden, answer = dense_in_numpy(model, values)
     assert hidden.min() == 0.0 < hidden.max()
-    names = [f"0:{index}" for index in tensors]
-    assert list(true) == list(percentile) == names
-    for name, wanted in zip(names, (values, hidden, answer), strict=True):
-        np.testing.assert_allclose(true[name]["min"], [[wanted.min()]], rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(true[name]["max"], [[wanted.max()]], rtol=1e-5)
-        assert true[name]["min"].dtype == np.float32 and true[name]["min"].shape == (1, 1)
-        assert percentile[name] == true[name], "few values"
+    assert tuple(true) == tuple(percentile) == tensors
+    for index, wanted in zip(tensors, (values, hidden, answer), strict=True):
+        np.testing.assert_allclose(true[index], (wanted.min(), wanted.max()), rtol=1e-5, atol=1e-6)
+        assert percentile[index] == true[index], "few values"
     assert seen == [(n + 1, 101) for n in range(101)]
     for index, wanted in zip(tensors, (values, hidden, answer), strict=True):
         spread = np.ptp(wanted) ** 2 / np.mean(wanted.astype(np.float64) ** 2)
@@ -96,8 +96,8 @@ def test_percentile_leaves_the_outlier_out(case, float_file):
     tensors = hidden_tensors(case, content)[:1]
     collected = calibration.collect_ranges(content, {"features": values}, tensors)
     (true,), (percentile,) = (collected.by_kind[kind].values() for kind in ("minmax", "percentile"))
-    assert (true["min"].item(), true["max"].item()) == (-300.0, 500.0)
-    low, high = percentile["min"].item(), percentile["max"].item()
+    assert true == (-300.0, 500.0)
+    low, high = percentile
     ordered = np.sort(values, axis=None)
     assert (low, high) == (ordered[2], ordered[-3])  # ceil(40,607 * 0.00005) = 3
     assert -1.0 <= low < -0.99 and 0.99 < high <= 1.0

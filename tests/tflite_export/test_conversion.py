@@ -4,6 +4,7 @@ import collections
 import json
 import warnings
 import zipfile
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -14,12 +15,14 @@ from keras import layers
 
 from keras_attention.tflite import ConversionError
 from keras_attention.tflite import FidelityError
+from keras_attention.tflite import child
 from keras_attention.tflite import conversion
 from keras_attention.tflite import convert
 from keras_attention.tflite import load_model
 from keras_attention.tflite import metrics
-from keras_attention.tflite.conversion import child
+from keras_attention.tflite import reporting
 from keras_attention.tflite.manifest import Sealed
+from keras_attention.tflite.quantization import Quantized
 
 CONVERTED = [
     ("swapped", "float32"),
@@ -195,7 +198,7 @@ def test_size_and_the_rest_of_the_report(converted, name, precision):
     assert report.changes == LOWERED.get(name, {})
     about_precision = [remark for remark in report.remarks if "half precision" in remark]
     assert bool(about_precision) == (name == "half")
-    is_slow = report.latency_ms["min"] > conversion.SLOWER * report.latency_ms["float32_min"]
+    is_slow = report.latency_ms["min"] > reporting.SLOWER * report.latency_ms["float32_min"]
     about_samples = [remark for remark in report.remarks if "looks like random numbers" in remark]
     sizes = [np.size(values) for values in keras.tree.flatten(converted(name, precision).case.calibration)]
     assert bool(about_samples) == (precision == "int8" and name != "tokens" and max(sizes) >= 1000)
@@ -284,19 +287,26 @@ def gate(case, monkeypatch, tmp_path):
     path.parent.mkdir()
 
     def run(error=0.0, *, float_error=0.0, targets=None, **options):
-        def run_job(folder, job, progress):
+        def run_job(folder, job, progress, *, needs_keras=True):
             progress("verify", 1, 1)
-            (folder / "float32.tflite").write_bytes(b"a" * 997)
+            assert needs_keras == (job["task"] == "convert")
+            if needs_keras:
+                return {"outputs": ["answer"]}
+            source = Path(job["source"])
+            (source / "float32.tflite").write_bytes(b"a" * 997)
             (folder / "model.tflite").write_bytes(b"b" * 499)
-            np.savez(folder / "float32_outputs.npz", reference + float_error)
+            np.savez(source / "float32_outputs.npz", reference + float_error)
             np.savez(folder / "model_outputs.npz", reference + error)
             file = {"operators": {}, "tensor_dtypes": {}, "inputs": [], "outputs": []}
             file |= {"delegate_partitions": 1, "fully_delegated": True, "partition_map": []}
             latency = [{"min": 0.2, "median": 0.3}, {"min": 0.1, "median": 0.15}]
-            return {"quantization": {}, "latency": latency, "file": file, "outputs": ["answer"]}
+            chosen = {key: value for key, value in vars(Quantized(b"")).items() if key != "content"}
+            return {"quantization": chosen, "latency": latency, "file": file}
 
         monkeypatch.setattr(child, "run_job", run_job)
-        monkeypatch.setattr(conversion.manifests, "seal", lambda content, *_, **__: Sealed(content, {}, ()))
+        monkeypatch.setattr(
+            conversion.manifests, "seal", lambda content, *_, **__: Sealed(content, {"app": {}}, ())
+        )
         evaluation = wanted.evaluation if targets is None else (wanted.evaluation, targets)
         return convert(
             wanted.model, path, precision="dynamic", evaluation=evaluation, verbose=0, **options
@@ -413,7 +423,7 @@ def test_write_that_fails_is_told_before_the_work(gate, monkeypatch):
 
 @pytest.fixture
 def no_child(monkeypatch):
-    monkeypatch.setattr(child, "run_job", lambda *_: pytest.fail("the child was started"))
+    monkeypatch.setattr(child, "run_job", lambda *_, **__: pytest.fail("the child was started"))
 
 
 def small():
@@ -527,7 +537,7 @@ def test_refused_arguments(no_child, options, message):
 
 
 def test_child_that_dies_leaves_no_file(case, monkeypatch, tmp_path):
-    def die(folder, job, progress):
+    def die(folder, job, progress, **_):
         raise ConversionError("ended by signal SIGSEGV")
 
     monkeypatch.setattr(child, "run_job", die)

@@ -47,7 +47,8 @@ def test_every_tensor_has_a_name_of_its_own(float_file):
     graph = graphs.read_graph(float_file("transformer"))
     names = [graphs.tensor_name(t) for s in graph.subgraphs for t in s.tensors]
     assert len(names) == len(set(names)) > 20
-    assert all(name.split(":")[0] == "0" for name in names)
+    assert [name.partition(":")[0] for name in names] == [f"0.{index}" for index in range(len(names))]
+    assert sum(name.partition("/")[0].endswith(":multi_head_attention") for name in names) > 5
 
 
 @pytest.mark.parametrize("name", ["transformer", "lstm", "swapped"])

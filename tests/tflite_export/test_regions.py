@@ -208,5 +208,5 @@ def test_the_better_kind_of_range_is_taken(case, float_file):
 def test_progress_of_calibration(case, float_file):
     seen = []
     samples = {"features": case("dense").calibration[:11]}
-    quantization.quantize(float_file("dense"), "int8", samples, lambda *numbers: seen.append(numbers))
+    quantization.quantize(float_file("dense"), "int8", samples, progress=lambda *n: seen.append(n))
     assert seen == [(n + 1, 11) for n in range(11)]

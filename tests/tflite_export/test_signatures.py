@@ -108,7 +108,7 @@ def test_wrong_arguments(models, data, error, message):
 
 
 def test_an_unequal_merge_is_not_written(tmp_path, monkeypatch):
-    def fails(*_):
+    def fails(*_, **__):
         raise ConversionError("signature 'encode' answers otherwise")
 
     monkeypatch.setattr(signatures.child, "run_job", fails)

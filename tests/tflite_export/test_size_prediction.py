@@ -7,9 +7,11 @@ from keras import layers
 from keras_attention.tflite import checks
 from keras_attention.tflite import convert
 from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import layer_names
 from keras_attention.tflite import quantization
 from keras_attention.tflite import saved_model
 from keras_attention.tflite.errors import ConversionError
+from keras_attention.tflite.jobs.convert import prepare
 from keras_attention.tflite.model_signature import read_signature
 from keras_attention.tflite.size_prediction import predict_file_bytes
 from keras_attention.tflite.size_prediction import predict_unrolled_bytes
@@ -34,14 +36,12 @@ def files_of(model, folder):
     """The file in the precisions that need no samples, and the record of the lowering."""
     signature = read_signature(model)
     outputs, lowering = saved_model.export_saved_model(model, signature, folder, 512)
-    contents = {}
-    for precision in ("float32", "float16"):
-        content = saved_model.convert_saved_model(folder, float16=precision == "float16")
-        graph = graphs.read_graph(content)
-        graphs.set_interface(graph, signature.names(), outputs)
-        graphs.name_tensors(graph)
-        contents[precision] = graphs.write_graph(graph)
-    contents["dynamic"] = quantization.quantize(contents["float32"], "dynamic", None).content
+    names = layer_names.of_model(model.layers)
+    content = prepare(saved_model.convert_saved_model(folder), signature.names(), outputs, names)
+    contents = {
+        precision: quantization.quantize(content, precision, None).content
+        for precision in ("float32", "float16", "dynamic")
+    }
     stripped = {}
     for precision, content in contents.items():
         graph = graphs.read_graph(content)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +29,28 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
         outputs, layers, lowering = _export(folder, job, saved)
         result |= {"changes": lowering.changes, "loops": lowering.loops, "sizes": lowering.sizes}
     emit("convert", 0, 0)
-    graph = graphs.read_graph(saved_model.convert_saved_model(saved))
-    graphs.set_interface(graph, job["inputs"], outputs)
+    content = prepare(saved_model.convert_saved_model(saved), job["inputs"], outputs, layers)
+    (folder / "float.tflite").write_bytes(content)
+    return {**result, "outputs": outputs}
+
+
+def prepare(
+    content: bytes, inputs: Sequence[str], outputs: Sequence[str], layers: Mapping[str, bool]
+) -> bytes:
+    """Return what the converter wrote in the form that every precision starts from.
+
+    Args:
+        content: bytes of the converter's file.
+        inputs: Keras' names in order.
+        outputs: the same of the outputs.
+        layers: as `layer_names.of_model` returns them.
+    """
+    graph = graphs.read_graph(content)
+    graphs.set_interface(graph, inputs, outputs)
     rewriting.keep_sliced_axes(graph)
     rewriting.separate_outputs(graph)
     layer_names.name_tensors(graph, layers)
-    (folder / "float.tflite").write_bytes(graphs.write_graph(graph))
-    return {**result, "outputs": outputs}
+    return graphs.write_graph(graph)
 
 
 def _export(folder: Path, job: dict[str, Any], saved: Path) -> tuple[list[str], dict[str, bool], Lowering]:

@@ -85,9 +85,8 @@ def _check_model(model: Any) -> list[Finding]:
 def _check_file(path: Path) -> list[Finding]:
     with tempfile.TemporaryDirectory() as folder:
         try:
-            result = child.run_job(
-                Path(folder), {"task": "check", "file": str(path.resolve())}, lambda *_: None
-            )
+            job = {"task": "check", "file": str(path.resolve())}
+            result = child.run_job(Path(folder), job, lambda *_: None, needs_keras=False)
         except ConversionError as error:
             raise ConversionError(f"{str(path)!r} can't be checked. {error}") from error
     return [Finding(**finding) for finding in result["findings"]]
