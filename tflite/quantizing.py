@@ -138,14 +138,13 @@ def quantize(
         _run(folder, {"task": "answer", "inputs": signature.names()}, progress, title)
         answers = fidelity.finite_answers(fidelity.load_outputs(folder / "given_outputs.npz"), title)
         fidelity.check_targets(answers, compared.targets, max_metric_drop, task)
-        form = building.FloatForm(folder, signature.names(), outputs, found["changes"], {}, {})
+        form = building.FloatForm(title, folder, signature.names(), outputs, found["changes"], {}, {})
 
         def make(kind: str, float_layers: Sequence[str] = ()) -> choosing.Judged:
             candidate = building.make_candidate(
                 form,
                 kind,
                 progress,
-                about=f"{title} to {kind}: ",
                 io_dtype=arguments.io_dtype_of(io_dtype, kind, target if precision == "auto" else None),
                 float_layers=float_layers,
                 sensitivity=(sensitivity or precision == "auto") and kind in arguments.CALIBRATED,
