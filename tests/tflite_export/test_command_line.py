@@ -191,7 +191,7 @@ def test_quantize(run, converted, tmp_path, monkeypatch):
     assert "answers as the float file does in" in page and "Agreement with the float file" in page
     assert "Keras" not in page
     assert run("verify", out).exit_code == 0 and "oldest runtime" in run("inspect", out).output
-    refused(run("quantize", out, "-o", tmp_path / "o", "--precision", "dynamic"), "quantized already")
+    refused(run("quantize", out, "-o", tmp_path / "o", "--precision", "dynamic", "-q"), "quantized already")
     refused(run("quantize", out, "-o", out, "--precision", "dynamic"), "are the same file")
     calls = []
     monkeypatch.setattr(quantizing, "quantize", lambda *args, **kwargs: calls.append((args, kwargs)))
