@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -114,7 +115,7 @@ def train(name: str, data: Data) -> Any:
     keras.utils.set_random_seed(0)
     model = build(name, data.training.shape[1:])
     model.compile(keras.optimizers.Adam(3e-3), "sparse_categorical_crossentropy")
-    model.fit(data.training, data.labels, batch_size=64, epochs=4, verbose=0)
+    model.fit(data.training, data.labels, batch_size=64, epochs=12, verbose=0)
     if not name.startswith("stateful"):
         return model
     streaming = build(name, data.training.shape[1:], batch_size=1, stateful=True)
@@ -154,6 +155,7 @@ def measure(
             )
         except tflite.ConversionError as error:
             rows.append([name, str(data.training.shape[1]), precision, str(error), *[""] * 6])
+            console.print(f"  {precision} | refused: {error}")
             continue
         seconds = time.perf_counter() - start
         report = result.report
@@ -186,8 +188,9 @@ def _ratio(content: bytes, loop: bytes | str, sample: np.ndarray) -> str:
 
 def write(out: Path, rows: list[list[str]]) -> None:
     """Write the page."""
+    command = " ".join(["python -m benchmarks.recurrent", *(shlex.quote(part) for part in sys.argv[1:])])
     page = (
-        f"# Recurrent layers\n\nMade by `python -m benchmarks.recurrent`.\n{tables.provenance()}\n\n"
+        f"# Recurrent layers\n\nMade by `{command}`.\n{tables.provenance()}\n\n"
         f"{UNITS} units, trained briefly on smartwatch windows; {EVALUATION} windows of unseen subjects are "
         f"compared with Keras, {CALIBRATION} calibrate. `predicted` is the error of "
         "`Report.predicted_size_bytes`; the stock float32 file keeps the loop. A stateful layer has a state "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,8 @@ LEAST_SQUARES = "least squares"
 """The kind whose ranges make clipping and rounding to 8 bits together as small as they can be."""
 _CUTS = (0.0, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 """Shares of values outside that are tried for the least squares, each end on its own."""
+_BULK = 32
+"""Samples whose values are taken in at once: for small tensors the calls cost more than the work."""
 
 Range = tuple[float, float]
 
@@ -77,17 +80,36 @@ class _Tail:
 class _Watched:
     """Both tails and the energy of one tensor."""
 
-    def __init__(self, total_size: int) -> None:
-        keep = max(1, math.ceil(total_size * max(_CUTS) / 2))
+    def __init__(self, shape: Sequence[int], count: int) -> None:
+        size = int(np.prod(shape))
+        keep = max(1, math.ceil(size * count * max(_CUTS) / 2))
         self._low, self._high = _Tail(keep), _Tail(keep)
         self._squares = 0.0
-        self._size = total_size
+        self._size = size * count
+        self._waiting = np.empty((min(count, _BULK), size), np.float32)
+        self._filled = 0
 
     def add(self, values: np.ndarray) -> None:
-        flat = values.ravel()
-        self._squares += float(np.square(flat, dtype=np.float64).sum())
+        self._waiting[self._filled] = values.ravel()
+        self._filled += 1
+        if self._filled == len(self._waiting):
+            self.flush()
+
+    def flush(self) -> None:
+        """Take in the waiting values, many samples at a time.
+
+        Raises:
+            ValueError: one of them is infinite or NaN; it holds how many samples ago that was.
+        """
+        waiting = self._waiting[: self._filled]
+        flat = waiting.ravel()
+        if not np.isfinite(flat).all():
+            bad = int(np.flatnonzero(~np.isfinite(waiting).all(axis=1))[0])
+            raise ValueError(self._filled - bad)
+        self._squares += float(np.dot(flat, flat))
         self._low.add(flat)
         self._high.add(-flat)
+        self._filled = 0
 
     def ranges(self) -> dict[str, Range]:
         low, high = self._low.sorted(), -self._high.sorted()
@@ -141,7 +163,7 @@ def collect_ranges(
     interpreter = runtime.load_interpreter(content, keep_tensors=True)
     subgraph = graphs.read_graph(content).subgraphs[0]
     count = len(next(iter(samples.values())))
-    watched = {index: _Watched(count * _size(subgraph.tensors[index])) for index in tensors}
+    watched = {index: _Watched(_shape(subgraph.tensors[index]), count) for index in tensors}
     for number in range(count):
         runtime.set_inputs(interpreter, {name: values[number] for name, values in samples.items()})
         try:
@@ -152,15 +174,11 @@ def collect_ranges(
                 f"usual cause. {error}"
             ) from error
         for index, tensor in watched.items():
-            values = interpreter.get_tensor(index)
-            if not np.isfinite(values).all():
-                raise ValueError(
-                    f"Calibration sample {number} drives a tensor of the float model to an infinite or "
-                    f"NaN value (tensor {index}, shape {tuple(values.shape)}). Check that sample's scale."
-                )
-            tensor.add(values)
+            _add(tensor, interpreter.get_tensor(index), index, number)
         if progress is not None:
             progress(number + 1, count)
+    for index, tensor in watched.items():
+        _add(tensor, None, index, count - 1)
     found = {index: tensor.ranges() for index, tensor in watched.items()}
     return Collected(
         {kind: {i: ranges[kind] for i, ranges in found.items()} for kind in (*SHARES, LEAST_SQUARES)},
@@ -168,5 +186,16 @@ def collect_ranges(
     )
 
 
-def _size(tensor: Any) -> int:
-    return int(np.prod(tensor.shape if tensor.shape is not None else [1]))
+def _add(tensor: _Watched, values: np.ndarray | None, index: int, number: int) -> None:
+    """Add a sample's values, or take in what waits; say which sample is at fault if one is."""
+    try:
+        tensor.flush() if values is None else tensor.add(values)
+    except ValueError as error:
+        raise ValueError(
+            f"Calibration sample {number + 1 - error.args[0]} drives a tensor of the float model to an "
+            f"infinite or NaN value (tensor {index}). Check that sample's scale."
+        ) from None
+
+
+def _shape(tensor: Any) -> list[int]:
+    return [int(size) for size in (tensor.shape if tensor.shape is not None else [])]

@@ -272,16 +272,18 @@ def compare(
 ) -> dict[str, Any]:
     """Return the report's fields task, agreement, sqnr_db, max_abs_error and metric.
 
-    The last `num_states` outputs are states: they have an error, but answer nothing.
+    The last `num_states` outputs are states, which count for nothing here: what is wrong with them shows in
+    the answers to the samples after.
     """
     count = len(reference) - num_states
-    tasks = tuple(task or _task(output) for output in reference[:count])
-    pairs = list(zip(reference[:count], result[:count], tasks, strict=True))
+    reference, result = reference[:count], result[:count]
+    tasks = tuple(task or _task(output) for output in reference)
+    pairs = list(zip(reference, result, tasks, strict=True))
     return {
         "task": tasks,
         "agreement": min(metrics.agreement(a, b, kind) for a, b, kind in pairs),
         "sqnr_db": worst_sqnr_db(reference, result),
-        "max_abs_error": max(metrics.max_abs_error(a, b) for a, b in zip(reference, result, strict=True)),
+        "max_abs_error": max(metrics.max_abs_error(a, b) for a, b, _ in pairs),
         "metric": None if targets is None else _metric(targets, pairs),
     }
 

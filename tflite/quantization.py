@@ -7,6 +7,7 @@ well by itself: which operators to touch (`regions.py`) and which ranges to use 
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 from collections.abc import Mapping
@@ -136,7 +137,7 @@ def _regional(
     trial = Trial(content, samples)
 
     def measure(candidate: regions.Plan, kind: str) -> float:
-        return trial.sqnr_db(lambda short: _apply(short, graph, candidate, ranges.by_kind[kind]))
+        return trial.sqnr_db(_apply(trial.content, graph, candidate, ranges.by_kind[kind]))
 
     trials = {kind: measure(plan, kind) for kind in KINDS}
     best = max(trials, key=lambda kind: trials[kind])
@@ -187,24 +188,24 @@ def _apply(content: bytes, graph: Any, plan: regions.Plan, ranges: Mapping[int, 
 
     operators = graph.subgraphs[0].operators
     tensors = graph.subgraphs[0].tensors
-    if not plan.static and not plan.dynamic:
+    if not plan.static and not plan.dynamic and not plan.stored:
         return content
     logging.getLogger("absl").setLevel(logging.ERROR)
     engine = litert.Quantizer(content)
-    for chosen, is_static in ((plan.static, True), (plan.dynamic, False)):
+    add = {
+        "static": functools.partial(engine.add_static_config, activation_num_bits=8, weight_num_bits=8),
+        "dynamic": functools.partial(engine.add_dynamic_config, num_bits=8),
+        "stored": functools.partial(engine.add_weight_only_config, num_bits=8),
+    }
+    for treatment, configure in add.items():
         groups: dict[str, list[str]] = {}
-        for index in sorted(chosen):
+        for index in sorted(getattr(plan, treatment)):
             name = graphs.operator_name(graph, operators[index])
             key = {"TRANSPOSE_CONV": "CONV_2D_TRANSPOSE"}.get(name, name)
             scope = re.escape(graphs.tensor_name(tensors[operators[index].outputs[0]]))
             groups.setdefault(key, []).append(scope)
         for name, scopes in groups.items():
-            pattern = "^(" + "|".join(scopes) + ");"
-            operation = qtyping.TFLOperationName(name)
-            if is_static:
-                engine.add_static_config(pattern, operation, activation_num_bits=8, weight_num_bits=8)
-            else:
-                engine.add_dynamic_config(pattern, operation, num_bits=8)
+            configure("^(" + "|".join(scopes) + ");", qtyping.TFLOperationName(name))
     named = None if ranges is None or not plan.static else _named(tensors, ranges)
     result = engine.quantize(named, enable_progress_bar=False, enable_progress_report=False)
     return bytes(result.quantized_model)

@@ -47,7 +47,9 @@ PASSING = frozenset(
 )
 """Operators without weights that XNNPACK runs in int8 and that keep a convolutional part whole."""
 DYNAMIC = frozenset({"CONV_2D", "FULLY_CONNECTED"})
-"""Operators that XNNPACK runs with a scale found at run time; a depthwise kernel is small anyway."""
+"""Operators that XNNPACK runs with a scale found at run time."""
+STORED = frozenset({"DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"})
+"""Operators that it runs in float only, but whose weights it can read as int8."""
 RECURRENT_REPEATS = 4
 """A weight matrix that at least so many products share belongs to an unrolled recurrence."""
 RECURRENT_WEIGHTS = 6_144
@@ -62,14 +64,17 @@ class Plan:
     Attributes:
         static: weights and activations int8, scales fixed by calibration.
         dynamic: weights int8, the activation's scale found at run time.
+        stored: weights int8 in the file, turned to float when it is loaded.
     """
 
     static: frozenset[int] = frozenset()
     dynamic: frozenset[int] = frozenset()
+    stored: frozenset[int] = frozenset()
 
     def without(self, operators: Collection[int]) -> Plan:
         """Return the plan with these operators left in float."""
-        return Plan(self.static - set(operators), self.dynamic - set(operators))
+        gone = set(operators)
+        return Plan(self.static - gone, self.dynamic - gone, self.stored - gone)
 
     def treatment(self, operators: Collection[int]) -> str:
         """Say in words how these operators are treated."""
@@ -84,7 +89,10 @@ def plan_dynamic(graph: Any) -> Plan:
     weighted = {i for i, op in enumerate(operators) if _has_weights(graph, op)}
     runs = {i for i in weighted if graphs.operator_name(graph, operators[i]) in DYNAMIC}
     recurrent = _recurrent_products(graph, weighted)
-    return Plan(dynamic=frozenset((runs - recurrent) | _worthwhile(graph, recurrent)))
+    stored = {i for i in weighted if graphs.operator_name(graph, operators[i]) in STORED}
+    return Plan(
+        dynamic=frozenset((runs - recurrent) | _worthwhile(graph, recurrent)), stored=frozenset(stored)
+    )
 
 
 def plan_int8(graph: Any) -> Plan:

@@ -11,8 +11,10 @@ from keras_attention.tflite import convert_signatures
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import inspect
 from keras_attention.tflite import merging
+from keras_attention.tflite import saved_model
 from keras_attention.tflite import signatures
 from keras_attention.tflite.jobs import signatures as job
+from keras_attention.tflite.model_signature import read_signature
 
 
 def encoder_and_step():
@@ -57,13 +59,28 @@ def test_two_models(precision, tmp_path):
         np.testing.assert_allclose(values, expected[name], atol=tolerance)
 
 
-def test_loops_of_several_files_keep_their_bodies(float_file, tmp_path):
-    """Three files, one of them twice, whose operators and buffers have other numbers in each."""
-    contents = {"a": float_file("dense"), "b": float_file("wide_lstm"), "c": float_file("dense")}
+def loop_file(folder):
+    """A file whose recurrent layer kept its loop, two inner graphs."""
+    inputs = keras.Input((5, 3), name="steps")
+    model = keras.Model(inputs, layers.GRU(11)(inputs))
+    signature = read_signature(model)
+    outputs, lowering = saved_model.export_saved_model(model, signature, folder, 0)
+    assert list(lowering.loops.values()) == [5]
+    graph = graphs.read_graph(saved_model.convert_saved_model(folder))
+    graphs.set_interface(graph, signature.names(), outputs)
+    assert len(graph.subgraphs) == 3
+    return graphs.write_graph(graph)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # TensorFlow's own, which a user sees in no process of his
+def test_files_whose_parts_have_other_numbers_in_each(float_file, tmp_path):
+    """Four files, one of them twice and one with inner graphs."""
+    contents = {"a": float_file("dense"), "b": float_file("lstm"), "c": float_file("dense")}
+    contents["d"] = loop_file(tmp_path / "saved_model")
     merged = merging.merge(contents)
     graph = graphs.read_graph(merged)
-    assert graphs.signature_names(graph) == ["a", "b", "c"]
-    assert len(merged) < len(contents["a"]) + len(contents["b"]) + 2_000
+    assert graphs.signature_names(graph) == ["a", "b", "c", "d"]
+    assert len(merged) < sum(len(contents[name]) for name in "abd") + 2_000
     (tmp_path / "merged.tflite").write_bytes(merged)
     for number, content in enumerate(contents.values()):
         (tmp_path / f"{number}.tflite").write_bytes(content)

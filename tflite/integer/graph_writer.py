@@ -26,18 +26,17 @@ _BIAS_STEPS = 2.0**30
 
 
 def write_integer(
-    content: bytes, integer: frozenset[int], ranges: Mapping[int, Range], bits: int, *, io_dtype: str
+    graph: Any, integer: frozenset[int], ranges: Mapping[int, Range], bits: int, *, io_dtype: str
 ) -> bytes:
     """Return the file with some operators in integers.
 
     Args:
-        content: bytes of the float file.
+        graph: the float graph, which is used up.
         integer: indices of the operators of subgraph 0 that become integer; each is in `KERNELS`.
         ranges: tensor index -> range of its values, for all float activations that they read or write.
         bits: 8, or 16 for activations beside 8 bit weights.
         io_dtype: "float32", "int8", "uint8" or "int16": type of the file's float inputs and outputs.
     """
-    graph = graphs.read_graph(content)
     writer = _Writer(graph, integer, ranges, bits)
     writer.write(io_dtype)
     graphs.remove_unused(graph)
@@ -141,30 +140,19 @@ class _Writer:
         data, weights, bias, axis = kernels.WEIGHTS[name]
         inputs = [int(t) for t in operator.inputs]
         data_scale = self._scales[inputs[data]]
-        has_bias = len(inputs) > bias and inputs[bias] >= 0
-        key = (inputs[weights], inputs[bias] if has_bias else -1, float(data_scale.scale[0]), axis)
-        if ("weights", *key) not in self._constants:
-            self._store_weights(key, inputs[weights], inputs[bias] if has_bias else None, data_scale, axis)
+        scale = scaling.of_weights(self._value(inputs[weights]), axis)
+        if len(inputs) > bias and inputs[bias] >= 0:
+            if self._bits == 8:  # tiny weights beside a large bias take coarser steps, so that it fits
+                added = np.abs(self._value(inputs[bias]).astype(np.float64))
+                least = np.maximum(scale.scale, added / (data_scale.scale * _BIAS_STEPS))
+                scale = dataclasses.replace(scale, scale=least)
+            inputs[bias] = self._stored(inputs[bias], scaling.of_bias(data_scale, scale))
+        inputs[weights] = self._stored(inputs[weights], scale)
         inputs[data] = self._as_integer(inputs[data], None)
-        inputs[weights] = self._constants[("weights", *key)]
-        if has_bias:
-            inputs[bias] = self._constants[("bias", *key)]
         operator.inputs = inputs
 
-    def _store_weights(
-        self, key: tuple[Any, ...], weights: int, bias: int | None, data: Scale, axis: int
-    ) -> None:
-        values = graphs.constant_value(self._graph, self._subgraph.tensors[weights])
-        scale = scaling.of_weights(values, axis)
-        if bias is None:
-            self._constants[("weights", *key)] = self._store(values, scale)
-            return
-        added = graphs.constant_value(self._graph, self._subgraph.tensors[bias])
-        if data.bits == 8:  # a channel of tiny weights beside a large bias: coarser steps, so that it fits
-            least = np.abs(added.astype(np.float64)) / (data.scale * _BIAS_STEPS)
-            scale = dataclasses.replace(scale, scale=np.maximum(scale.scale, least))
-        self._constants[("weights", *key)] = self._store(values, scale)
-        self._constants[("bias", *key)] = self._store(added, scaling.of_bias(data, scale))
+    def _value(self, tensor: int) -> np.ndarray:
+        return graphs.constant_value(self._graph, self._subgraph.tensors[tensor])
 
     def _as_integer(self, tensor: int, asked: Scale | None) -> int:
         """Return the tensor's integer form, with the scale that is asked for or its own."""
@@ -208,25 +196,29 @@ class _Writer:
         return len(self._subgraph.tensors) - 1
 
     def _constant(self, tensor: int, asked: Scale | None) -> int:
-        values = graphs.constant_value(self._graph, self._subgraph.tensors[tensor])
+        """Return the integer form of a constant that is no weight."""
         if asked is None:
+            values = self._value(tensor)
             bounds = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
             asked = scaling.from_range(bounds, self._bits)
-        key = ("constant", tensor, float(asked.scale[0]), asked.zero_point)
-        if key not in self._constants:
-            self._constants[key] = self._store(values, asked)
-        return self._constants[key]
+        return self._stored(tensor, asked)
 
-    def _store(self, values: np.ndarray, scale: Scale) -> int:
-        buffer = schema.BufferT()
-        stored = scale.quantize(values)
-        buffer.data = np.frombuffer(stored.astype(stored.dtype.newbyteorder("<")).tobytes(), np.uint8)
-        self._graph.buffers.append(buffer)
-        tensor = schema.TensorT()
-        tensor.shape, tensor.name, tensor.buffer = list(values.shape), b"", len(self._graph.buffers) - 1
-        _describe(tensor, scale)
-        self._subgraph.tensors.append(tensor)
-        return len(self._subgraph.tensors) - 1
+    def _stored(self, tensor: int, scale: Scale) -> int:
+        """Return the tensor that holds a constant's integers, one for each scale."""
+        key = (tensor, scale.bits, scale.scale.tobytes(), scale.zero_point)
+        if key not in self._constants:
+            values = self._value(tensor)
+            integers = scale.quantize(values)
+            buffer = schema.BufferT()
+            stored = integers.astype(integers.dtype.newbyteorder("<"))
+            buffer.data = np.frombuffer(stored.tobytes(), np.uint8)
+            self._graph.buffers.append(buffer)
+            added = schema.TensorT()
+            added.shape, added.name, added.buffer = list(values.shape), b"", len(self._graph.buffers) - 1
+            _describe(added, scale)
+            self._subgraph.tensors.append(added)
+            self._constants[key] = len(self._subgraph.tensors) - 1
+        return self._constants[key]
 
     def _set_version(self, operator: Any, kernel: kernels.Kernel) -> None:
         code = self._graph.operatorCodes[operator.opcodeIndex]

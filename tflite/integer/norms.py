@@ -15,6 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from keras_attention.tflite import editing
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite.integer.forms import Chain
 from keras_attention.tflite.integer.scales import Range
@@ -23,6 +27,8 @@ UNEVEN = 8.0
 """Ratio of the largest to the smallest variance from which the second normalization pays."""
 ROOM = 2.0
 """Factor by which the second pass's ranges exceed the real ones, for the errors that it corrects."""
+
+_FLOAT = schema.TensorType.FLOAT32
 
 
 @dataclass(frozen=True)
@@ -90,23 +96,48 @@ def _form(graph: Any, norm: Norm, twice: bool, room: dict[int, float]) -> list[A
     wide, narrow = Chain(graph, norm.x), Chain(graph, norm.variance)
     narrow.operators = wide.operators
     centred = norm.x if norm.mean is None else wide.add("SUB", norm.x, norm.mean)
-    variance = narrow.add("MEAN", wide.add("MUL", centred, centred), norm.axes, keepDims=True)
+    variance = _mean_square(graph, norm, wide, centred)[-1]
     root = narrow.add("RSQRT", narrow.add("ADD", variance, norm.epsilon))
     last = norm.gamma is None and norm.beta is None
     result = wide.add("MUL", centred, root, target=norm.result if last and not twice else None)
     if twice:
-        squares = wide.add("MUL", result, result)
-        mean = narrow.add("MEAN", squares, norm.axes, keepDims=True)
+        squares = _mean_square(graph, norm, wide, result)
         rest = narrow.add("MUL", narrow.add("MUL", root, root), norm.epsilon)
-        total = narrow.add("ADD", mean, rest)
+        total = narrow.add("ADD", squares[-1], rest)
         correction = narrow.add("RSQRT", total)
-        room.update(dict.fromkeys((result, squares, mean, total, correction), ROOM))
+        room.update(dict.fromkeys((result, *squares, total, correction), ROOM))
         result = wide.add("MUL", result, correction, target=norm.result if last else None)
     if norm.gamma is not None:
         result = wide.add("MUL", result, norm.gamma, target=norm.result if norm.beta is None else None)
     if norm.beta is not None:
         wide.add("ADD", result, norm.beta, target=norm.result)
     return wide.operators
+
+
+def _mean_square(graph: Any, norm: Norm, chain: Chain, values: int) -> list[int]:
+    """Add the mean of squares over the norm's axes, and return the tensors on the way, the mean last.
+
+    Over the last axis it is the product of a row and a column, which is summed in 32 bits: no square is
+    rounded to 8.
+    """
+    subgraph = graph.subgraphs[0]
+    shape = [int(size) for size in subgraph.tensors[values].shape]
+    axes = {int(a) % len(shape) for a in graphs.constant_value(graph, subgraph.tensors[norm.axes]).ravel()}
+    reduced = [int(size) for size in subgraph.tensors[norm.variance].shape]
+    mean = editing.add_tensor(subgraph, reduced, _FLOAT)
+    if axes != {len(shape) - 1}:
+        squares = chain.add("MUL", values, values)
+        chain.add("MEAN", squares, norm.axes, target=mean, keepDims=True)
+        return [squares, mean]
+    rows, channels = int(np.prod(shape[:-1])), shape[-1]
+    row = editing.add_tensor(subgraph, [1, rows, 1, channels], _FLOAT)
+    dot = editing.add_tensor(subgraph, [1, rows, 1, 1], _FLOAT)
+    total = editing.add_tensor(subgraph, reduced, _FLOAT)
+    chain.operators.append(editing.new_reshape(graph, subgraph, values, row))
+    chain.add("BATCH_MATMUL", row, row, target=dot, adjY=True)
+    chain.operators.append(editing.new_reshape(graph, subgraph, dot, total))
+    chain.add("MUL", total, 1.0 / channels, target=mean)
+    return [dot, total, mean]
 
 
 class _Finder:

@@ -13,6 +13,7 @@ from keras_attention.tflite import calibration
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import layer_names
 from keras_attention.tflite import layer_noise
+from keras_attention.tflite import regions
 from keras_attention.tflite import rewriting
 from keras_attention.tflite import runtime
 from keras_attention.tflite.errors import ConversionError
@@ -30,13 +31,15 @@ HEADROOM = 1.5
 """Factor by which int16 ranges exceed what calibration saw: four bits of the sixteen are to spare."""
 SOME = 64
 """Calibration samples from which the form of masks and norms is decided."""
-GOOD_DB = 40.0
+GOOD_DB = 30.0
 """An int8 graph that is as exact as this before its last activation needs no search."""
 CLIPPING_DB = 1.0
 """What a range that clips more values must gain."""
 TRIED = 12
 """Tensors whose ranges are tried one by one, the most suspicious first."""
-GAIN_DB = 0.2
+MOST_WRITTEN = 4_000
+"""Operators that the trials of single ranges may write in all, so that large graphs take no minutes."""
+GAIN_DB = 1.0
 """A range is changed only if the whole graph gains so much."""
 
 
@@ -84,6 +87,7 @@ def prepare(content: bytes, samples: Mapping[str, np.ndarray], bits: int, *, who
     changes = []
     if whole:
         changes += [f"input {tensor} takes its ids as integers" for tensor in forms.take_integer_ids(graph)]
+    graphs.remove_dead(graph)
     rewriting.pool_maxima(graph)
     found = norms.find(graph)
     watched = float_activations(graph)
@@ -133,7 +137,7 @@ def to_integers(
     prepared = prepare(content, samples, bits, whole=whole)
     content = prepared.content
     graph = graphs.read_graph(content)
-    collected = calibration.collect_ranges(content, samples, float_activations(graph), progress)
+    collected = calibration.collect_ranges(content, samples, own_ranges(graph, bits), progress)
     chosen = integer_operators(graph, collected.by_kind["minmax"], bits)
     left = [
         i
@@ -147,22 +151,23 @@ def to_integers(
     trial = Trial(content, samples)
 
     def measure(ranges: Mapping[int, Range], operators: frozenset[int] = chosen) -> float:
-        def write(shortened: bytes) -> bytes:
-            return graph_writer.write_integer(shortened, operators, ranges, bits, io_dtype="float32")
-
-        return trial.sqnr_db(write)
+        return trial.sqnr_db(
+            graph_writer.write_integer(trial.fresh_graph(), operators, ranges, bits, io_dtype="float32")
+        )
 
     room = prepared.room
+    by_kind = {name: share_over_steps(graph, ranges) for name, ranges in collected.by_kind.items()}
     if bits == 16:
-        kind, ranges = "minmax", _widened(collected.by_kind["minmax"], {}, HEADROOM)
+        kind, ranges = "minmax", _widened(by_kind["minmax"], {}, HEADROOM)
         trials = {kind: measure(ranges)}
     else:
-        kinds = {name: _widened(ranges, room) for name, ranges in collected.by_kind.items()}
+        kinds = {name: _widened(ranges, room) for name, ranges in by_kind.items()}
         trials = {name: measure(ranges) for name, ranges in kinds.items()}
         kind = _widest_good(trials)
         ranges = kinds[kind]
         if trials[kind] < GOOD_DB:
-            ranges = _refine(kinds, collected.spread, ranges, trials[kind], measure)
+            tried = min(TRIED, MOST_WRITTEN // (len(kinds) * len(graph.subgraphs[0].operators)))
+            ranges = _refine(kinds, collected.spread, ranges, trials[kind], measure, tried)
             trials["refined"] = measure(ranges)
     noise: tuple[dict[str, Any], ...] = ()
     if with_noise:
@@ -171,7 +176,7 @@ def to_integers(
             lambda operators: measure(ranges, operators),
             lambda _: "int8" if bits == 8 else "int16",
         )
-    written = graph_writer.write_integer(content, chosen, ranges, bits, io_dtype=io_dtype)
+    written = graph_writer.write_integer(graphs.read_graph(content), chosen, ranges, bits, io_dtype=io_dtype)
     return Integer(written, kind, trials, len(chosen), names, prepared.changes, noise)
 
 
@@ -185,6 +190,26 @@ def _no_kernel(graph: Any, layers: list[str], chosen: frozenset[int]) -> str:
         f"{', '.join(places)} would stay float: the runtime has no int8 kernel for it. Use precision='int8', "
         "which leaves such operators in float, or replace the layer."
     )
+
+
+def share_over_steps(graph: Any, ranges: Mapping[int, Range]) -> dict[int, Range]:
+    """Give the steps of an unrolled recurrence common ranges: each alone has seen few values.
+
+    Products with the same weights are steps of one recurrence; what they read shares a range, and what
+    they write.
+    """
+    groups: dict[int, list[Any]] = {}
+    for operator in graph.subgraphs[0].operators:
+        if graphs.operator_name(graph, operator) == "FULLY_CONNECTED":
+            groups.setdefault(graph.subgraphs[0].tensors[operator.inputs[1]].buffer, []).append(operator)
+    shared = dict(ranges)
+    for steps in groups.values():
+        for side in ("inputs", "outputs"):
+            tensors = {int(getattr(step, side)[0]) for step in steps} & set(shared)
+            if len(steps) >= regions.RECURRENT_REPEATS and tensors:
+                low, high = min(shared[t][0] for t in tensors), max(shared[t][1] for t in tensors)
+                shared.update(dict.fromkeys(tensors, (low, high)))
+    return shared
 
 
 def _widest_good(trials: Mapping[str, float]) -> str:
@@ -206,9 +231,10 @@ def _refine(
     ranges: dict[int, Range],
     best: float,
     measure: Callable[[Mapping[int, Range]], float],
+    tried: int,
 ) -> dict[int, Range]:
     """Try the other kinds of range on the tensors whose values are most uneven, one by one."""
-    for tensor in sorted(ranges, key=lambda index: -spread.get(index, 0.0))[:TRIED]:
+    for tensor in sorted(ranges, key=lambda index: -spread.get(index, 0.0))[:tried]:
         for bounds in {kind[tensor] for kind in kinds.values()} - {ranges[tensor]}:
             candidate = {**ranges, tensor: bounds}
             reached = measure(candidate)
@@ -260,12 +286,25 @@ def _has_cast(graph: Any, operator: Any, ranges: Mapping[int, Range], bits: int)
     return -(2 ** (bits - 1)) <= low and high < 2 ** (bits - 1)
 
 
+def own_ranges(graph: Any, bits: int) -> list[int]:
+    """Return the float activations that need a range: all but what a view of another tensor writes."""
+    viewed: set[int] = set()
+    for operator in graph.subgraphs[0].operators:
+        kernel = kernels.KERNELS.get(graphs.operator_name(graph, operator))
+        if kernel is None or kernel.rule != kernels.VIEW or kernel.version(bits) is None:
+            continue
+        for _, source in scaling.data_inputs(graph, operator):
+            if not graphs.is_constant(graph, graph.subgraphs[0].tensors[source]):
+                viewed.update(graphs.indices(operator.outputs))
+    return [tensor for tensor in float_activations(graph) if tensor not in viewed]
+
+
 def float_activations(graph: Any) -> list[int]:
-    """Return the float tensors of subgraph 0 that are no constants and that some operator touches."""
+    """Return the float tensors of subgraph 0 that are no constants and that something reads."""
     subgraph = graph.subgraphs[0]
-    found: dict[int, None] = dict.fromkeys(graphs.indices(subgraph.inputs))
+    found: dict[int, None] = dict.fromkeys(graphs.indices(subgraph.outputs))
     for operator in subgraph.operators:
-        found.update(dict.fromkeys((*graphs.indices(operator.inputs), *graphs.indices(operator.outputs))))
+        found.update(dict.fromkeys(graphs.indices(operator.inputs)))
     return [
         tensor
         for tensor in found
