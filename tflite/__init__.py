@@ -10,15 +10,16 @@ from keras_attention.tflite.benchmark_results import Benchmark
 from keras_attention.tflite.benchmark_results import FileTimes
 from keras_attention.tflite.benchmark_results import OperatorTime
 from keras_attention.tflite.benchmarking import benchmark
-from keras_attention.tflite.conversion import Conversion
 from keras_attention.tflite.conversion import convert
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.errors import FidelityError
+from keras_attention.tflite.finishing import Conversion
 from keras_attention.tflite.inspection import Inspection
 from keras_attention.tflite.inspection import inspect
 from keras_attention.tflite.linting.finding import Finding
 from keras_attention.tflite.linting.running import check
 from keras_attention.tflite.loading import load_model
+from keras_attention.tflite.quantizing import quantize
 from keras_attention.tflite.report import Report
 from keras_attention.tflite.signatures import SignaturesConversion
 from keras_attention.tflite.signatures import convert_signatures
@@ -43,5 +44,6 @@ __all__ = [
     "convert_signatures",
     "inspect",
     "load_model",
+    "quantize",
     "verify",
 ]

@@ -20,6 +20,8 @@ IoDtype = Literal["float32", "int8", "uint8", "int16"]
 CALIBRATED = frozenset({"int8", "int8_full", "int16x8", "auto"})
 """Precisions that take scales from calibration samples."""
 _IO_DTYPES = {"int8_full": ("int8", "uint8"), "int16x8": ("float32", "int16"), "auto": ()}
+AUTO_AGREEMENT = 0.99
+"""Least agreement that "auto" accepts where the caller sets no floor."""
 Task = Literal["classification", "regression"]
 
 
@@ -75,15 +77,15 @@ def check_batch_size(batch_size: Any) -> None:
         )
 
 
-def check_path(path: str | Path | None, model: Any) -> Path | None:
-    """Return the file to write, or None; raise if it can't be written or is the model's own file."""
+def check_path(path: str | Path | None, source: Any, argument: str = "model") -> Path | None:
+    """Return the file to write, or None; raise if it can't be written or is the file of `argument`."""
     if path is None:
         return None
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"`path` must be a path or None. Received: {path!r}")
     target = Path(path)
-    if isinstance(model, str | Path) and target.resolve() == Path(model).resolve():
-        raise ValueError(f"`path` would overwrite `model`. Received: {str(path)!r} for both")
+    if isinstance(source, str | Path) and target.resolve() == Path(source).resolve():
+        raise ValueError(f"`path` would overwrite `{argument}`. Received: {str(path)!r} for both")
     files.check_writable(target)
     files.check_writable(sidecar_path(target))
     return target
@@ -98,6 +100,15 @@ def check_target(target: str, precision: str) -> None:
             f"`target` is what precision='auto' chooses for. Received: target={target!r} with precision="
             f"{precision!r}. Pass precision='auto', or leave `target` out."
         )
+
+
+def least_agreement(
+    precision: str, min_agreement: float | None, max_metric_drop: float | None
+) -> float | None:
+    """Return the floor of the agreement; "auto" has one where the caller sets none."""
+    if precision == "auto" and min_agreement is None and max_metric_drop is None:
+        return AUTO_AGREEMENT
+    return min_agreement
 
 
 def check_io_dtype(io_dtype: str | None, precision: str) -> None:

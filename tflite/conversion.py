@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import tempfile
 from collections.abc import Mapping
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,7 @@ from keras_attention.tflite import building
 from keras_attention.tflite import checks
 from keras_attention.tflite import choosing
 from keras_attention.tflite import fidelity
-from keras_attention.tflite import files
-from keras_attention.tflite import manifest as manifests
+from keras_attention.tflite import finishing
 from keras_attention.tflite import manifest_entries
 from keras_attention.tflite import reporting
 from keras_attention.tflite import samples as sampling
@@ -30,37 +27,16 @@ from keras_attention.tflite.arguments import Target
 from keras_attention.tflite.arguments import Task
 from keras_attention.tflite.data.normalization import read_statistics
 from keras_attention.tflite.data.plausibility import check_plausible
+from keras_attention.tflite.finishing import Conversion
 from keras_attention.tflite.loading import load_model
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.model_signature import declared_inputs
 from keras_attention.tflite.model_signature import read_signature
 from keras_attention.tflite.progress import StageProgress
-from keras_attention.tflite.report import Report
 from keras_attention.tflite.samples import Samples
 
 RANDOM_SAMPLES = 16
-AUTO_AGREEMENT = 0.99
-"""Least agreement that "auto" accepts where the caller sets no floor."""
 _PACKAGES = ("keras", "tensorflow", "ai-edge-litert", "litert-quantizer", "numpy")
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """A converted and verified model.
-
-    Attributes:
-        content: bytes of the .tflite file.
-        path: where it was written, or None.
-        report: what was measured.
-    """
-
-    content: bytes
-    path: Path | None
-    report: Report
-
-    def write_report(self, path: str | Path) -> Path:
-        """Write the report, as JSON or as a page by the ending of `path`, and return the path."""
-        return self.report.write(path)
 
 
 def convert(
@@ -154,9 +130,9 @@ def convert(
     arguments.check_target(target, precision)
     arguments.check_io_dtype(io_dtype, precision)
     arguments.check_batch_size(batch_size)
-    if precision == "auto" and min_agreement is None and max_metric_drop is None:
-        min_agreement = AUTO_AGREEMENT
-    floors = fidelity.Floors(min_agreement, min_sqnr_db, max_metric_drop)
+    floors = fidelity.Floors(
+        arguments.least_agreement(precision, min_agreement, max_metric_drop), min_sqnr_db, max_metric_drop
+    )
     written = arguments.check_path(path, model)
     entries = manifest_entries.check_entries(manifest)
     model = load_model(model) if isinstance(model, str | Path) else model
@@ -217,52 +193,28 @@ def convert(
             choice = choosing.choose(make, target, loops=bool(form.loops))
         else:
             choice = choosing.Choice(make(precision), (), "")
-        float32_answers, float32_size = form.answers(), form.size_bytes()
-    candidate, measured = choice.best.candidate, choice.best.measured
+        float32 = form.answers(), form.size_bytes()
+    candidate = choice.best.candidate
     remarks = [
         *checks.check_loops(form.loops, form.sizes, candidate.precision, max_unrolled_steps),
         *remarks,
         *about_float,
         *reporting.remarks_on(candidate),
     ]
-    versions = {package: importlib.metadata.version(package) for package in _PACKAGES}
-    sealed = manifests.seal(
-        candidate.content,
-        entries,
-        precision=candidate.precision,
-        packages=versions,
-        tasks=measured["task"],
-        source=source,
-        samples=list(compared.inputs.values()),
-        keras_answers=reference,
-        file_answers=candidate.answers,
-    )
-    report = reporting.make_report(
-        model,
+    evidence = finishing.Evidence("Keras", reference, compared, source, calibrating)
+    return finishing.finish(
         form,
         choice,
-        sealed,
-        calibrating,
-        evaluation_source=source,
-        samples=len(compared),
-        float32_sqnr_db=fidelity.worst_sqnr_db(reference, float32_answers),
-        float32_size=float32_size,
-        reference=reference,
-        remarks=(*remarks, *sealed.remarks),
-        versions=versions,
+        evidence,
+        model=model,
+        name=model.name,
+        entries=entries,
+        packages=_PACKAGES,
+        float32=float32,
+        remarks=remarks,
+        path=written,
+        verbose=verbose,
     )
-    fidelity.refuse(report, choice.best.faults or ([] if _passes(choice) else [choice.reason]))
-    if written is not None:
-        files.write_whole(written, sealed.content)
-        files.write_whole(manifests.sidecar_path(written), sealed.sidecar())
-    if verbose:
-        report.print()
-    return Conversion(sealed.content, written, report)
-
-
-def _passes(choice: choosing.Choice) -> bool:
-    """Tell whether a search found a file that serves; a single precision was not searched."""
-    return not choice.rows or any(row["chosen"] and row["passes"] for row in choice.rows)
 
 
 def _evaluation(

@@ -62,17 +62,25 @@ def predict(
             answers = _answers(model, part, min(size, len(samples) - start))
             batches.append([*answers, *stateful.read(model)])
     joined = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
-    for index, output in enumerate(joined):
+    return finite_answers(joined, f"Model {model.name!r}")
+
+
+def finite_answers(answers: list[np.ndarray], who: str) -> list[np.ndarray]:
+    """Return reference answers in types that can be compared.
+
+    Raises:
+        ConversionError: naming `who` gave an infinite or NaN one.
+    """
+    for index, output in enumerate(answers):
         values = output.astype(np.float32) if output.dtype.kind not in "fiub" else output
         if not np.isfinite(values).all():
             bad = int(np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))[0])
             raise ConversionError(
-                f"Model {model.name!r} has no finite answer: NaN or infinity in output {index}, first "
-                f"for sample {bad} of the evaluation. Repair the model or that sample; there is nothing to "
-                "compare with."
+                f"{who} has no finite answer: NaN or infinity in output {index}, first for sample {bad} of "
+                "the evaluation. Repair the model or that sample; there is nothing to compare with."
             )
-        joined[index] = values
-    return joined
+        answers[index] = values
+    return answers
 
 
 def _answers(model: Any, inputs: Any, count: int) -> list[np.ndarray]:
@@ -136,10 +144,11 @@ def _uncompiled(model: Any, signature: ModelSignature, samples: Samples, dtype: 
     return [np.concatenate(outputs) for outputs in zip(*parts, strict=True)]
 
 
-def random_samples(signature: ModelSignature, model: Any, count: int) -> Samples:
+def random_samples(signature: ModelSignature, model: Any | None, count: int) -> Samples:
     """Return seeded random inputs: standard normal floats, integers that every Embedding knows."""
     generator = np.random.default_rng(0)
-    known = [layer.input_dim for layer in all_layers(model) if isinstance(layer, keras.layers.Embedding)]
+    layers = [] if model is None else all_layers(model)
+    known = [layer.input_dim for layer in layers if isinstance(layer, keras.layers.Embedding)]
     most = min(known, default=2)
     inputs = {}
     for spec in signature.inputs:

@@ -53,8 +53,8 @@ def _concerns(values: dict[str, Any]) -> list[str]:
     concerns = list(values["remarks"])
     if not values["agreement"] >= SURE:
         concerns.append(
-            f"Only {formatting.percent(values['agreement'])} of the answers are Keras'. Check that the "
-            "difference is small enough for the app."
+            f"Only {formatting.percent(values['agreement'])} of the answers are those of "
+            f"{values['reference']}. Check that the difference is small enough for the app."
         )
     if not values["fully_delegated"]:
         names = {row["operator"]: None for row in values["partition_map"] if row["partition"] is None}
@@ -74,8 +74,8 @@ def _verdict(values: dict[str, Any], concerns: list[str]) -> dict[str, str]:
         )
         return {"kind": "refused", "word": "Refused", "sentence": sentence}
     sentence = (
-        f"The {precision} file gives Keras' answer in {formatting.percent(values['agreement'])} of "
-        f"{values['samples']:,} samples"
+        f"The {precision} file answers as {values['reference']} does in "
+        f"{formatting.percent(values['agreement'])} of {values['samples']:,} samples"
     )
     size, time = values["float32_size_bytes"], values["latency_ms"]["float32_min"]
     if values["size_bytes"] != size and size > 0 and time > 0:
@@ -115,7 +115,7 @@ def _bars(values: dict[str, Any]) -> list[dict[str, Any]]:
     measures: tuple[tuple[str, str, str, Callable[[Any], str], float | None], ...] = (
         ("Size", "shorter is better", "size_bytes", formatting.kilobytes, None),
         ("Latency", "one sample, one thread; shorter is better", "latency", formatting.milliseconds, None),
-        ("Agreement with Keras", "longer is better", "agreement", formatting.percent, 1.0),
+        (f"Agreement with {values['reference']}", "longer is better", "agreement", formatting.percent, 1.0),
         ("Signal to noise (SQNR)", "longer is better", "sqnr_db", formatting.decibels, LONGEST_DB_BAR),
     )
     groups = []

@@ -33,6 +33,7 @@ class Inspection:
         manifest: what the file says of itself, as docs/manifest.md describes it, or None.
         partition_map: {"index", "operator", "dtype", "partition"} per operator of the main graph, in order;
             the partition of an operator outside XNNPACK is None.
+        minimum_runtime: the oldest TensorFlow Lite (LiteRT) runtime that knows all operators.
     """
 
     path: Path
@@ -46,6 +47,7 @@ class Inspection:
     fully_delegated: bool
     manifest: dict[str, Any] | None
     partition_map: tuple[dict[str, Any], ...]
+    minimum_runtime: str
 
     def print(self, console: Console | None = None) -> None:
         """Print the inspection as tables."""
@@ -59,6 +61,7 @@ class Inspection:
         table.add_row("operators", ", ".join(f"{count} {name}" for name, count in self.operators.items()))
         whole = "the whole graph" if self.fully_delegated else f"left outside: {self._outside()}"
         table.add_row("XNNPACK partitions", f"{self.delegate_partitions}, {whole}")
+        table.add_row("oldest runtime", escape(self.minimum_runtime))
         if self.manifest is None:
             table.add_row("manifest", "none")
         else:

@@ -15,6 +15,7 @@ from rich.table import Table
 from keras_attention.tflite import files
 from keras_attention.tflite import html_report
 from keras_attention.tflite import report_reading
+from keras_attention.tflite import report_tables
 from keras_attention.tflite.formatting import decibels
 from keras_attention.tflite.formatting import kilobytes
 
@@ -38,9 +39,9 @@ class Report:
         samples: evaluation samples compared.
         evaluation_source: "evaluation", "calibration" or "random": whose samples they were.
         task: "classification" or "regression", per output.
-        agreement: share of samples that are answered as by Keras; the worst output counts.
+        agreement: share of samples that are answered as by the reference; the worst output counts.
         sqnr_db: signal-to-quantization-noise ratio in dB; the worst output counts.
-        max_abs_error: largest absolute difference from Keras over all outputs.
+        max_abs_error: largest absolute difference from the reference over all outputs.
         float32_sqnr_db: sqnr_db of the float32 file, which shows what lowering alone changed.
         metric: {"name", "keras", "tflite"} where the evaluation has targets, else None.
         latency_ms: {"min", "median", "float32_min", "float32_median"}, one sample, one thread.
@@ -62,6 +63,8 @@ class Report:
             "partition"}; the partition is None outside XNNPACK.
         manifest: what the app has to know, as stored in the file.
         minimum_runtime: the oldest runtime that knows all operators of the file; "" where not known.
+        reference: who gave the answers that all numbers compare with: "Keras", or "the float file" where a
+            file was quantized; wherever a field says Keras, it is meant.
     """
 
     precision: str
@@ -96,6 +99,7 @@ class Report:
     partition_map: tuple[dict[str, Any], ...] = ()
     manifest: dict[str, Any] = field(default_factory=dict)
     minimum_runtime: str = ""
+    reference: str = "Keras"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain Python values, ready for JSON."""
@@ -146,23 +150,32 @@ class Report:
             f"{latency['float32_min']:.3f} ({latency['float32_median']:.3f}) ms",
             f"{latency['min']:.3f} ({latency['median']:.3f}) ms",
         )
-        table.add_row("SQNR against Keras", decibels(self.float32_sqnr_db), decibels(self.sqnr_db))
-        table.add_row("agreement with Keras", "", f"{self.agreement:.2%} of {self.samples}")
+        table.add_row(
+            f"SQNR against {self.reference}", decibels(self.float32_sqnr_db), decibels(self.sqnr_db)
+        )
+        table.add_row(f"agreement with {self.reference}", "", f"{self.agreement:.2%} of {self.samples}")
         table.add_row("largest error", "", f"{self.max_abs_error:.3g}")
         if self.metric is not None:
             table.add_row(
-                f"{self.metric['name']} (Keras {self.metric['keras']:.4f})",
+                f"{self.metric['name']} ({self.reference} {self.metric['keras']:.4f})",
                 "",
                 f"{self.metric['tflite']:.4f}",
             )
         whole = "whole graph" if self.fully_delegated else "operators left outside"
         table.add_row("XNNPACK partitions", "", f"{self.delegate_partitions}, {whole}")
+        if self.minimum_runtime:
+            table.add_row("oldest runtime", "", self.minimum_runtime)
         return table
 
     def print(self, console: Console | None = None) -> None:
-        """Print the table and the remarks."""
+        """Print the table, the candidates and layers where there are any, and the remarks."""
         console = console or Console()
+        if self.candidates:
+            console.print(report_tables.candidates(self.candidates))
+            console.print(self.reason, markup=False)
         console.print(self.table())
+        if self.sensitivity:
+            console.print(report_tables.sensitivity(self.sensitivity))
         for remark in self.remarks:
             console.print(f"note: {remark}", style="yellow", markup=False)
 

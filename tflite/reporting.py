@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 import numpy as np
 
 from keras_attention.tflite import worst_samples
@@ -22,25 +21,25 @@ SLOWER = 1.1
 
 
 def make_report(
-    model: keras.Model,
+    model: Any,
     form: FloatForm,
     choice: Choice,
     sealed: Sealed,
     calibrating: Samples | None,
     *,
-    reference: list[np.ndarray],
+    answers: list[np.ndarray],
     float32_size: int,
     **measured: Any,
 ) -> Report:
     """Return the report of the chosen file.
 
     Args:
-        model: the Keras model.
+        model: the Keras model, None where there is none and no recurrent layer was unrolled.
         form: the float file.
         choice: the chosen candidate, and all others.
         sealed: the file with its manifest.
         calibrating: calibration samples.
-        reference: Keras' answers.
+        answers: those of the reference.
         float32_size: size of the float32 file without manifest.
         **measured: further fields of the report, as they are.
     """
@@ -66,10 +65,9 @@ def make_report(
         reason=choice.reason,
         sensitivity=sensitivity,
         worst_samples=worst_samples.find(
-            reference, candidate.answers, choice.best.measured["task"], form.outputs
+            answers, candidate.answers, choice.best.measured["task"], form.outputs
         ),
         manifest=dict(sealed.document["app"]),
-        model_name=model.name,
         **file,
         **choice.best.measured,
         **measured,

@@ -11,6 +11,7 @@ import pytest
 import keras_attention
 from keras_attention.tflite import command_line
 from keras_attention.tflite import conversion
+from keras_attention.tflite import quantizing
 from keras_attention.tflite.errors import ConversionError
 
 
@@ -125,10 +126,14 @@ def test_defaults(run, folder, recorded):
         "min_sqnr_db",
         "max_metric_drop",
         "task",
+        "io_dtype",
     )
     assert kwargs == {
         "precision": "int8",
+        "target": "cpu",
+        "sensitivity": False,
         "max_unrolled_steps": 512,
+        "batch_size": 1,
         "verbose": 0,
         **dict.fromkeys(none),
     }
@@ -155,6 +160,44 @@ def test_options_and_samples_reach_convert(run, folder, recorded):
         "verbose": 1,
     }
     assert (kwargs["precision"], kwargs["task"]) == ("dynamic", "regression")
+
+
+def test_the_new_precisions_reach_convert(run, recorded):
+    result = run(
+        *("convert", "m.keras", "-o", "o.tflite", "--precision", "auto", "--target", "npu", "--sensitivity"),
+        *("--io-dtype", "int16"),
+    )
+    assert result.exit_code == 0, result.output
+    ((_, kwargs),) = recorded
+    assert (kwargs["precision"], kwargs["target"], kwargs["io_dtype"]) == ("auto", "npu", "int16")
+    assert kwargs["sensitivity"] is True
+    text = run("convert", "-h").output
+    for option in ("--target", "--io-dtype", "--sensitivity", "int8_full", "int16x8", "auto"):
+        assert option in text
+
+
+def test_quantize(run, converted, tmp_path, monkeypatch):
+    float32 = converted("dense", "float32")
+    np.savez(tmp_path / "samples.npz", features=float32.case.calibration)
+    out = tmp_path / "int8.tflite"
+    result = run(
+        *("quantize", float32.path, "-o", out, "--calibration", tmp_path / "samples.npz"),
+        *("--report", tmp_path / "report.html", "--sensitivity"),
+    )
+    assert result.exit_code == 0, result.output
+    for words in ("SQNR against the float file", "Which layers lose the most", "oldest runtime"):
+        assert words in result.output
+    page = (tmp_path / "report.html").read_text()
+    assert "answers as the float file does in" in page and "Agreement with the float file" in page
+    assert "Keras" not in page
+    assert run("verify", out).exit_code == 0 and "oldest runtime" in run("inspect", out).output
+    refused(run("quantize", out, "-o", tmp_path / "o", "--precision", "dynamic", "-q"), "quantized already")
+    refused(run("quantize", out, "-o", out, "--precision", "dynamic"), "are the same file")
+    calls = []
+    monkeypatch.setattr(quantizing, "quantize", lambda *args, **kwargs: calls.append((args, kwargs)))
+    assert run("quantize", out, "-o", tmp_path / "o", "-q").output == ""
+    ((args, kwargs),) = calls
+    assert args == (out, tmp_path / "o") and "batch_size" not in kwargs and kwargs["verbose"] == 0
 
 
 def test_samples_that_are_not_there(run, folder, recorded):

@@ -143,11 +143,22 @@ def test_numbers_with_units():
         assert words.replace(" (", "(").replace(" ", "") in text.replace(" ", ""), words
 
 
+def test_terminal_shows_candidates_and_layers(capsys):
+    rows = [{**report_examples.full().sensitivity[0], "layer": f"layer_{n}"} for n in range(13)]
+    report_examples.full(sensitivity=tuple(rows), reason="because [bold]").print()
+    printed = capsys.readouterr().out
+    for words in ("Candidates", "* ", "because [bold]", "layer_9", "3 more in the report", "oldest runtime"):
+        assert words in printed
+    assert "layer_10" not in printed
+    report_examples.small().print()
+    assert "Candidates" not in capsys.readouterr().out
+
+
 def test_verdicts():
-    assert "Right The int8 file gives" in page(report_examples.small()).text()
+    assert "Right The int8 file answers as Keras does in" in page(report_examples.small()).text()
     assert "Refused The int8 file is less exact than allowed" in page(REPORTS["refused"]).text()
     low = page(report_examples.small(agreement=0.9899)).text()
-    assert "To be checked, with one remark" in low and "Only 98.99% of the answers are Keras'." in low
+    assert "To be checked, with one remark" in low and "Only 98.99% of the answers are those of Keras." in low
     outside = page(report_examples.small(fully_delegated=False)).text()
     assert "Right, with one remark" in outside and "leaves out: some operators" in outside
 

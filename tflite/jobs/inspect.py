@@ -10,6 +10,7 @@ from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import manifest as manifests
 from keras_attention.tflite import partitions
 from keras_attention.tflite import runtime
+from keras_attention.tflite import runtime_versions
 
 
 def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]) -> dict[str, Any]:
@@ -39,4 +40,5 @@ def describe(content: bytes) -> dict[str, Any]:
         "delegate_partitions": pieces,
         "fully_delegated": runtime.is_fully_delegated(content),
         "partition_map": partitions.partition_map(details, types),
+        "minimum_runtime": runtime_versions.minimum_runtime(graph),
     }

@@ -1,0 +1,33 @@
+"""Child job "adopt": a float .tflite file of any origin becomes the one that all others are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from keras_attention.tflite import float_files
+from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import manifest as manifests
+
+
+def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]) -> dict[str, Any]:
+    """Write float.tflite from given.tflite, and return its interface and what the file says of itself."""
+    del job
+    emit("adopt", 0, 0)
+    content = (folder / "given.tflite").read_bytes()
+    try:
+        graph = graphs.read_graph(content)
+        reason = float_files.refusal(graph)
+        manifest = manifests.read_embedded(graph)
+    except Exception as error:  # flatbuffer classes raise whatever the wrong bytes lead to
+        raise ValueError(f"The file is damaged, or no .tflite file: {error}") from error
+    if reason:
+        raise ValueError(reason)
+    changes = float_files.prepare(graph)
+    (folder / "float.tflite").write_bytes(graphs.write_graph(graph))
+    return {
+        **graphs.interface(graph),
+        "changes": changes,
+        "entries": {} if manifest is None else manifest["app"],
+    }

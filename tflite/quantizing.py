@@ -1,0 +1,228 @@
+"""`quantize`: from a float .tflite file of any origin to a verified quantized one, without its model."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_attention.tflite import arguments
+from keras_attention.tflite import building
+from keras_attention.tflite import child
+from keras_attention.tflite import choosing
+from keras_attention.tflite import fidelity
+from keras_attention.tflite import finishing
+from keras_attention.tflite import manifest_entries
+from keras_attention.tflite import reporting
+from keras_attention.tflite import samples as sampling
+from keras_attention.tflite.arguments import IoDtype
+from keras_attention.tflite.arguments import Precision
+from keras_attention.tflite.arguments import Target
+from keras_attention.tflite.arguments import Task
+from keras_attention.tflite.data.plausibility import check_plausible
+from keras_attention.tflite.errors import ConversionError
+from keras_attention.tflite.finishing import Conversion
+from keras_attention.tflite.model_signature import ModelSignature
+from keras_attention.tflite.model_signature import TensorSpec
+from keras_attention.tflite.progress import StageProgress
+from keras_attention.tflite.samples import Samples
+
+REFERENCE = "the float file"
+RANDOM_SAMPLES = 16
+_PACKAGES = ("ai-edge-litert", "litert-quantizer", "numpy")
+
+
+def quantize(
+    file: str | Path | bytes,
+    path: str | Path | None = None,
+    *,
+    precision: Precision = "int8",
+    calibration: Any = None,
+    evaluation: Any = None,
+    target: Target = "cpu",
+    min_agreement: float | None = None,
+    min_sqnr_db: float | None = None,
+    max_metric_drop: float | None = None,
+    task: Task | None = None,
+    io_dtype: IoDtype | None = None,
+    sensitivity: bool = False,
+    manifest: Mapping[str, Any] | None = None,
+    verbose: int = 1,
+) -> Conversion:
+    """Quantize a float .tflite file, compare it with the float file on real inputs, and write it.
+
+    The file may come from TensorFlow, Keras, PyTorch or elsewhere; the model itself is not needed. An open
+    batch size becomes 1, float16 weights are turned back to float32 first, and a file without a signature
+    gets one. All else is as in `convert`, with the answers of the float file in place of Keras'.
+
+    Args:
+        file: the .tflite file, or its bytes.
+        path: the .tflite file to write, whole or not at all. Nothing is written when None.
+        precision: as in `convert`; "float32" gives the float file with fixed shapes. Defaults to "int8".
+        calibration: real samples, as `convert` takes them, by the names of the file's inputs.
+        evaluation: other real samples to compare on, in the same forms. Defaults to the calibration samples,
+            and without those to random numbers, which prove less (the report says so).
+        target: where the file is to run, for "auto": "cpu", "gpu", "npu" or "microcontroller".
+        min_agreement: least share, 0 to 1, of samples answered as by the float file. Defaults to 0.99 for
+            "auto".
+        min_sqnr_db: least signal-to-quantization-noise ratio, in dB. Defaults to 10.
+        max_metric_drop: largest loss of accuracy (or gain of mean absolute error) against the float file.
+        task: "classification" or "regression" for all outputs. Defaults to classification where an
+            output's last axis has two entries or more.
+        io_dtype: type of the inputs and outputs that are float in the float file, as in `convert`.
+        sensitivity: whether the report says how much noise each layer makes by itself. Always so for "auto".
+        manifest: what the app must know, as in `convert`. Defaults to that of the float file, if it has one.
+        verbose: 1 shows progress and the report's table; 0 is silent.
+
+    Returns:
+        The `Conversion`: content, path and report.
+
+    Raises:
+        FidelityError: the file is less exact than a floor allows; its `report` holds the numbers.
+        ConversionError: the file can't be quantized: it is damaged, quantized already, holds several
+            subgraphs, custom or Flex operators, or a state; the message says which, and the cure.
+        ValueError, TypeError, OSError: an argument is wrong; it is named, with what is allowed.
+
+    Example:
+    ```python
+    import numpy as np
+    from keras_attention import tflite
+
+    samples = np.load("samples.npz")["window"]
+    result = tflite.quantize("float.tflite", "int8.tflite", precision="int8", calibration=samples)
+    print(result.report.agreement, result.report.size_bytes)
+    ```
+    """
+    named = {
+        "min_agreement": min_agreement,
+        "min_sqnr_db": min_sqnr_db,
+        "max_metric_drop": max_metric_drop,
+    }
+    arguments.check_arguments(precision, named, task, None, 0, calibration)
+    arguments.check_target(target, precision)
+    arguments.check_io_dtype(io_dtype, precision)
+    content, title = _read(file)
+    written = arguments.check_path(path, None if isinstance(file, bytes) else file, "file")
+    entries = manifest_entries.check_entries(manifest)
+    floors = fidelity.Floors(
+        arguments.least_agreement(precision, min_agreement, max_metric_drop), min_sqnr_db, max_metric_drop
+    )
+    with StageProgress(verbose) as progress, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "given.tflite").write_bytes(content)
+        found = _run(folder, {"task": "adopt"}, progress, title)
+        signature, outputs = _signature(found), [entry["name"] for entry in found["outputs"]]
+        entries = entries if manifest is not None else found["entries"]
+        for key, side in (("features", "inputs"), ("labels", "outputs")):
+            shapes = {entry["name"]: entry["shape"] for entry in found[side]}
+            kinds = [entry["dtype"] for entry in found[side]]
+            manifest_entries.name_axes(entries, key, shapes, kinds)
+        calibrating = (
+            None
+            if calibration is None
+            else sampling.check_samples("calibration", calibration, signature, spread=True)
+        )
+        compared, source = _evaluation(evaluation, calibrating, signature)
+        remarks = _about_samples(calibrating, compared if source == "evaluation" else None)
+        if source == "random":
+            remarks.append(
+                "Compared on random inputs only. Pass real samples as `evaluation` for numbers that count."
+            )
+        building.store(folder / "evaluation.npz", compared)
+        if calibrating is not None and precision in arguments.CALIBRATED:
+            building.store(folder / "calibration.npz", calibrating)
+        _run(folder, {"task": "answer", "inputs": signature.names()}, progress, title)
+        answers = fidelity.finite_answers(fidelity.load_outputs(folder / "given_outputs.npz"), title)
+        fidelity.check_targets(answers, compared.targets, max_metric_drop, task)
+        form = building.FloatForm(title, folder, signature.names(), outputs, found["changes"], {}, {})
+
+        def make(kind: str, float_layers: Sequence[str] = ()) -> choosing.Judged:
+            candidate = building.make_candidate(
+                form,
+                kind,
+                progress,
+                io_dtype=arguments.io_dtype_of(io_dtype, kind, target if precision == "auto" else None),
+                float_layers=float_layers,
+                sensitivity=(sensitivity or precision == "auto") and kind in arguments.CALIBRATED,
+            )
+            _check_prepared(answers, form.answers(), title)
+            measured = fidelity.compare(answers, candidate.answers, compared.targets, task)
+            return choosing.Judged(candidate, measured, floors.faults(measured))
+
+        if precision == "auto":
+            choice = choosing.choose(make, target, loops=False)
+        else:
+            choice = choosing.Choice(make(precision), (), "")
+        float32 = form.answers(), form.size_bytes()
+    return finishing.finish(
+        form,
+        choice,
+        finishing.Evidence(REFERENCE, answers, compared, source, calibrating),
+        model=None,
+        name="" if isinstance(file, bytes) else Path(file).stem,
+        entries=entries,
+        packages=_PACKAGES,
+        float32=float32,
+        remarks=[*remarks, *reporting.remarks_on(choice.best.candidate)],
+        path=written,
+        verbose=verbose,
+    )
+
+
+def _read(file: Any) -> tuple[bytes, str]:
+    """Return the bytes of the float file, and how messages call it."""
+    if isinstance(file, bytes):
+        return file, "The file"
+    if not isinstance(file, str | Path):
+        raise TypeError(f"`file` must be the path of a .tflite file or its bytes. Received: {file!r}")
+    if not Path(file).is_file():
+        raise FileNotFoundError(f"`file` must be a .tflite file. No such file: {str(file)!r}")
+    return Path(file).read_bytes(), repr(str(file))
+
+
+def _run(folder: Path, job: dict[str, Any], progress: StageProgress, title: str) -> dict[str, Any]:
+    try:
+        return child.run_job(folder, job, progress, needs_keras=False)
+    except ConversionError as error:
+        raise ConversionError(f"{title} can't be quantized. {error}") from error
+
+
+def _signature(found: dict[str, Any]) -> ModelSignature:
+    """Return the file's inputs as samples are checked against them."""
+    specs = tuple(
+        TensorSpec(entry["name"], tuple(entry["shape"][1:]), entry["dtype"]) for entry in found["inputs"]
+    )
+    return ModelSignature(specs, list(range(len(specs))), batch_size=found["inputs"][0]["shape"][0])
+
+
+def _evaluation(
+    evaluation: Any, calibrating: Samples | None, signature: ModelSignature
+) -> tuple[Samples, str]:
+    if evaluation is not None:
+        return sampling.check_samples("evaluation", evaluation, signature, spread=False), "evaluation"
+    if calibrating is not None:
+        return calibrating, "calibration"
+    return fidelity.random_samples(signature, None, RANDOM_SAMPLES), "random"
+
+
+def _about_samples(calibrating: Samples | None, compared: Samples | None) -> list[str]:
+    """Return what the user should know of the samples; raise where calibration can't be real data."""
+    given = [samples for samples in (calibrating, compared) if samples is not None]
+    remarks = [remark for samples in given for remark in samples.remarks]
+    calibration, evaluation = (s if s is None else s.inputs for s in (calibrating, compared))
+    return remarks + check_plausible(calibration, evaluation, {})
+
+
+def _check_prepared(given: list[np.ndarray], prepared: list[np.ndarray], title: str) -> None:
+    """Raise unless the float file answers as before, now that its shapes are fixed."""
+    ratio = fidelity.worst_sqnr_db(given, prepared)
+    if ratio < fidelity.FLOAT_FLOOR_DB:
+        raise ConversionError(
+            f"{title} can't be quantized: with fixed shapes it computes something else, SQNR {ratio:.1f} dB "
+            f"where at least {fidelity.FLOAT_FLOOR_DB:.0f} dB are rounding. Are sizes inside it computed "
+            "from values, or is an operator random?"
+        )
