@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from keras_attention.tflite import child
+from keras_attention.tflite import foreign
 from keras_attention.tflite import manifest as manifests
-from keras_attention.tflite.errors import ConversionError
 
 
 @dataclass(frozen=True)
@@ -96,13 +94,7 @@ def inspect(path: str | Path) -> Inspection:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"`path` must be a .tflite file. No such file: {str(path)!r}")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            result = child.run_job(
-                Path(folder), {"task": "inspect", "file": str(path.resolve())}, lambda *_: None
-            )
-        except ConversionError as error:
-            raise ConversionError(f"{str(path)!r} can't be inspected. {error}") from error
+    result = foreign.run_job(path, {"task": "inspect"}, "can't be inspected")
     for field in ("inputs", "outputs", "signatures", "partition_map"):
         result[field] = tuple(result[field])
     return Inspection(path=path, size_bytes=path.stat().st_size, **result)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import keras
 
+from keras_attention.tflite import foreign
 from keras_attention.tflite.errors import ConversionError
 
 _SAVE_AGAIN = "Save the model again with model.save(...)."
@@ -14,6 +15,8 @@ _SAVE_AGAIN = "Save the model again with model.save(...)."
 
 def load_model(path: str | Path) -> keras.Model:
     """Load a .keras (or .h5) file in safe mode: code inside the file is never run.
+
+    A child process looks through the file first, since a damaged one can end the process that reads it.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -29,27 +32,14 @@ def load_model(path: str | Path) -> keras.Model:
             f"{str(path)!r} is no complete .keras file (its zip directory is missing): it was cut short or "
             f"is of another format. {_SAVE_AGAIN}"
         )
-    if path.suffix == ".keras":
-        _check_sums(path)
+    foreign.run_job(path, {"task": "keras_file"}, f"can't be loaded. {_SAVE_AGAIN}")
     try:
         model = keras.saving.load_model(path, compile=False, safe_mode=True)
     except Exception as error:  # Keras raises many kinds here; each becomes one with a cure
         raise ConversionError(f"{str(path)!r} can't be loaded: {_loading_cure(error)}") from error
+    if not isinstance(model, keras.Model):
+        raise ConversionError(f"{str(path)!r} holds a {type(model).__name__}, not a whole model. {_SAVE_AGAIN}")
     return model
-
-
-def _check_sums(path: Path) -> None:
-    """Raise where a part of the zip file was changed, before HDF5's native code reads it."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()
-    except Exception as error:  # zipfile and zlib raise many kinds on damaged files
-        raise ConversionError(f"{str(path)!r} is a damaged .keras file: {error}. {_SAVE_AGAIN}") from error
-    if damaged is not None:
-        raise ConversionError(
-            f"{str(path)!r} is a damaged .keras file: the checksum of {damaged!r} inside doesn't fit. "
-            f"{_SAVE_AGAIN}"
-        )
 
 
 def _loading_cure(error: Exception) -> str:
@@ -65,4 +55,7 @@ def _loading_cure(error: Exception) -> str:
             f"{text}\nIf a layer is your own, register it with keras.saving.register_keras_serializable, "
             "import its module, and pass the loaded model instead of the path."
         )
-    return text
+    return (
+        f"its configuration and weights aren't those of a model as Keras {keras.__version__} reads it. "
+        f"{_SAVE_AGAIN} Keras said: {text}"
+    )
