@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 import math
+import unicodedata
 from typing import Any
 
 import numpy as np
@@ -129,9 +130,11 @@ def _check_index(index: Any, items: list[Any], where: str, what: str) -> None:
 
 def _check_text(value: Any, where: str) -> None:
     try:
-        graphs.text(value)
+        text = graphs.text(value)
     except UnicodeDecodeError as error:
         raise _Damage(f"{where} is no text") from error
+    if any(unicodedata.category(character) == "Cc" for character in text):
+        raise _Damage(f"{where} holds control characters, which a terminal would obey")
 
 
 def _list(values: Any) -> Any:

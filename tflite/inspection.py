@@ -48,14 +48,14 @@ class Inspection:
     def print(self, console: Console | None = None) -> None:
         """Print the inspection as tables."""
         console = console or Console()
-        table = Table(title=str(self.path), title_justify="left", show_header=False)
+        table = Table(title=escape(str(self.path)), title_justify="left", show_header=False)
         table.add_row("size", f"{self.size_bytes / 1000:,.1f} kB")
-        table.add_row("signatures", ", ".join(self.signatures) or "none")
-        table.add_row("inputs", "\n".join(self.inputs))
-        table.add_row("outputs", "\n".join(self.outputs))
+        table.add_row("signatures", escape(", ".join(self.signatures)) or "none")
+        table.add_row("inputs", escape("\n".join(self.inputs)))
+        table.add_row("outputs", escape("\n".join(self.outputs)))
         table.add_row("tensors", ", ".join(f"{count} {kind}" for kind, count in self.tensor_dtypes.items()))
-        table.add_row("operators", ", ".join(f"{count} {name}" for name, count in self.operators.items()))
-        whole = "the whole graph" if self.fully_delegated else f"left outside: {self._outside()}"
+        table.add_row("operators", escape(", ".join(f"{count} {name}" for name, count in self.operators.items())))
+        whole = "the whole graph" if self.fully_delegated else f"left outside: {escape(self._outside())}"
         table.add_row("XNNPACK partitions", f"{self.delegate_partitions}, {whole}")
         if self.manifest is None:
             table.add_row("manifest", "none")

@@ -34,6 +34,13 @@ def check(path: Path) -> None:
     Raises:
         ValueError: a part is missing, damaged, or claims what can't be; the message says which.
     """
+    try:
+        _check(path)
+    except ValueError as error:
+        raise ValueError(f"{error}. Save the model again with model.save(...).") from error
+
+
+def _check(path: Path) -> None:
     if path.suffix != ".keras":
         _check_hdf5(path, path.stat().st_size, "the file")
         return
@@ -78,8 +85,10 @@ def _check_hdf5(source: Any, size: int, where: str) -> int:
     try:
         with h5py.File(source, "r") as file:
             return _read_all(file, size, where)
-    except (OSError, RuntimeError, KeyError, TypeError, AttributeError) as error:  # as h5py words HDF5's errors
+    except (OSError, RuntimeError, KeyError) as error:  # as HDF5 words it
         raise ValueError(f"{where}, its weights in HDF5, is damaged ({error})") from error
+    except (UnicodeDecodeError, TypeError, AttributeError) as error:  # h5py's own, on what HDF5 let through
+        raise ValueError(f"{where}, its weights in HDF5, is damaged in its names or types") from error
 
 
 def _read_all(file: h5py.File, size: int, where: str) -> int:

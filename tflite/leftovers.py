@@ -21,16 +21,24 @@ _PREFIX = "keras_attention."
 def work_folder() -> Iterator[Path]:
     """Give an empty temporary folder, removed at the end; first remove those of processes that were killed."""
     remove_abandoned(Path(tempfile.gettempdir()), _PREFIX)
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        descriptor = os.open(folder, os.O_RDONLY)
-        if hold(descriptor, folder):
-            break
-        os.close(descriptor)
+    folder, descriptor = _new_folder()
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _new_folder() -> tuple[Path, int]:
+    """Return a temporary folder held by this process, and the descriptor that holds it."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        try:
+            descriptor = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:  # another process took it for abandoned
+            continue
+        if hold(descriptor, folder):
+            return folder, descriptor
         os.close(descriptor)
 
 
@@ -45,9 +53,9 @@ def hold(descriptor: int, path: Path) -> bool:
 
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:  # just being removed
+        return path.stat().st_ino == os.fstat(descriptor).st_ino
+    except (BlockingIOError, FileNotFoundError):  # being removed, or removed
         return False
-    return path.exists() and path.stat().st_ino == os.fstat(descriptor).st_ino
 
 
 def remove_abandoned(folder: Path, prefix: str, suffix: str = "") -> None:

@@ -11,14 +11,20 @@ import types
 from pathlib import Path
 
 
-def main() -> int:
-    """Run the worker on the folder that the command line names."""
+def replace_packages() -> None:
+    """Put empty packages in the place of those that import Keras."""
     here = Path(__file__).resolve().parent
-    sys.path.remove(str(here))  # else `inspect` and other names of this folder would hide those of Python
     for name, path in (("keras_attention", []), ("keras_attention.tflite", [str(here)])):
         package = types.ModuleType(name)
         package.__path__ = path
         sys.modules[name] = package
+
+
+def main() -> int:
+    """Run the worker on the folder that the command line names."""
+    # Else `inspect` and other names of this folder would hide those of Python.
+    sys.path.remove(str(Path(__file__).resolve().parent))
+    replace_packages()
     from keras_attention.tflite import worker
 
     return worker.main(Path(sys.argv[1]))

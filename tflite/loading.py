@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def load_model(path: str | Path) -> keras.Model:
             f"{str(path)!r} is no complete .keras file (its zip directory is missing): it was cut short or "
             f"is of another format. {_SAVE_AGAIN}"
         )
-    foreign.run_job(path, {"task": "keras_file"}, f"can't be loaded. {_SAVE_AGAIN}")
+    foreign.run_job(path, {"task": "keras_file"}, "can't be loaded")
     try:
         model = keras.saving.load_model(path, compile=False, safe_mode=True)
     except Exception as error:  # Keras raises many kinds here; each becomes one with a cure
@@ -50,12 +51,28 @@ def _loading_cure(error: Exception) -> str:
             "registered layer (keras.saving.register_keras_serializable) or by keras.ops, and save again; "
             "or load the model yourself if you trust the file, and pass the model instead of the path."
         )
-    if "custom" in text or "Could not locate" in text or "could not be" in text.lower():
+    if "Could not locate" in text:
         return (
             f"{text}\nIf a layer is your own, register it with keras.saving.register_keras_serializable, "
             "import its module, and pass the loaded model instead of the path."
         )
+    named = re.findall(r"<class '[\w.]*?(\w+)'> could not be|class '(\w+)' using config|(\w+)\.__init__\(\)", text)
+    where = next((f"its {name}" for names in reversed(named) for name in names if name), "it")
+    unknown = re.search(r"unexpected keyword argument '(\w+)'|Unrecognized keyword arguments.*?'(\w+)'", text)
+    if unknown is not None:
+        return (
+            f"{where} has an argument {unknown[1] or unknown[2]!r}, which this version of Keras "
+            f"({keras.__version__}) doesn't know. Load it with the version that saved it, and save it again."
+        )
+    reason = f" Keras said: {text}" if isinstance(_first_cause(error), ValueError | OSError) else ""
     return (
-        f"its configuration and weights aren't those of a model as Keras {keras.__version__} reads it. "
-        f"{_SAVE_AGAIN} Keras said: {text}"
+        f"{where} isn't configured as Keras {keras.__version__} wants it, or the weights don't fit: the file is "
+        f"damaged, or of another version. {_SAVE_AGAIN}{reason}"
     )
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return what an error was raised from, at the very beginning."""
+    while (earlier := error.__cause__ or error.__context__) is not None:
+        error = earlier
+    return error

@@ -152,7 +152,9 @@ def parse(data: bytes, where: str) -> dict[str, Any]:
         document = json.loads(data, parse_constant=_refuse)
         _check_document(document)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        reason = f"entry {error} is missing" if isinstance(error, KeyError) else error
+        reason = f"entry {error} is missing" if isinstance(error, KeyError) else str(error)
+        if isinstance(error, UnicodeDecodeError):
+            reason = "it is no text"
         raise ValueError(
             f"{where} is damaged, or not one of keras_attention.tflite: {reason}. Convert the model again."
         ) from error
