@@ -42,7 +42,9 @@ def read(content: bytes) -> Any:
     except (MemoryError, graphs.NoGraphError):
         raise
     except Exception as error:  # flatbuffer classes raise whatever the wrong bytes lead to
-        raise ValueError("The file is damaged: an offset or a length in it leads outside the file.") from error
+        raise ValueError(
+            "The file is damaged: an offset, a length or an index in it leads outside the file."
+        ) from error
     try:
         _check(graph)
     except _Damage as damage:

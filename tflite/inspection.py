@@ -54,7 +54,9 @@ class Inspection:
         table.add_row("inputs", escape("\n".join(self.inputs)))
         table.add_row("outputs", escape("\n".join(self.outputs)))
         table.add_row("tensors", ", ".join(f"{count} {kind}" for kind, count in self.tensor_dtypes.items()))
-        table.add_row("operators", escape(", ".join(f"{count} {name}" for name, count in self.operators.items())))
+        table.add_row(
+            "operators", escape(", ".join(f"{count} {name}" for name, count in self.operators.items()))
+        )
         whole = "the whole graph" if self.fully_delegated else f"left outside: {escape(self._outside())}"
         table.add_row("XNNPACK partitions", f"{self.delegate_partitions}, {whole}")
         if self.manifest is None:

@@ -39,7 +39,9 @@ def load_model(path: str | Path) -> keras.Model:
     except Exception as error:  # Keras raises many kinds here; each becomes one with a cure
         raise ConversionError(f"{str(path)!r} can't be loaded: {_loading_cure(error)}") from error
     if not isinstance(model, keras.Model):
-        raise ConversionError(f"{str(path)!r} holds a {type(model).__name__}, not a whole model. {_SAVE_AGAIN}")
+        raise ConversionError(
+            f"{str(path)!r} holds a {type(model).__name__}, not a whole model. {_SAVE_AGAIN}"
+        )
     return model
 
 
@@ -56,7 +58,9 @@ def _loading_cure(error: Exception) -> str:
             f"{text}\nIf a layer is your own, register it with keras.saving.register_keras_serializable, "
             "import its module, and pass the loaded model instead of the path."
         )
-    named = re.findall(r"<class '[\w.]*?(\w+)'> could not be|class '(\w+)' using config|(\w+)\.__init__\(\)", text)
+    named = re.findall(
+        r"<class '[\w.]*?(\w+)'> could not be|class '(\w+)' using config|(\w+)\.__init__\(\)", text
+    )
     where = next((f"its {name}" for names in reversed(named) for name in names if name), "it")
     unknown = re.search(r"unexpected keyword argument '(\w+)'|Unrecognized keyword arguments.*?'(\w+)'", text)
     if unknown is not None:

@@ -30,9 +30,17 @@ _LOG_WIDTH = 140
 @click.option("--seconds", default=20.0, help="Time for one command's child process.")
 @click.option("--sources", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Sound files.")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Copy files with faults here.")
-@click.option("--write", "page", type=click.Path(exists=True, path_type=Path), help="Page to put the table in.")
+@click.option(
+    "--write", "page", type=click.Path(exists=True, path_type=Path), help="Page to put the table in."
+)
 def main(
-    count: int, seed: int, real: int, seconds: float, sources: Path | None, keep: Path | None, page: Path | None
+    count: int,
+    seed: int,
+    real: int,
+    seconds: float,
+    sources: Path | None,
+    keep: Path | None,
+    page: Path | None,
 ) -> None:
     """Damage files, run the commands on each, and exit with 1 if any ends the process, runs code or says nothing.
 

@@ -21,6 +21,7 @@ from benchmarks.fuzzing.judging import judge
 COMMANDS = ("inspect", "check", "verify")
 _ROOT = Path(__file__).resolve().parents[2]
 _APART_SECONDS = 120.0
+_TOLD_EVERY = 100
 
 
 def main(kind: str, folder: Path, canary: Path, seconds: float) -> None:
@@ -35,7 +36,10 @@ def main(kind: str, folder: Path, canary: Path, seconds: float) -> None:
     setattr(child.subprocess, "Popen", forked.ForkedChild)
     foreign.MOST_SECONDS = seconds
     results = []
-    for path in sorted(folder.glob(f"*.{kind}")):
+    paths = sorted(folder.glob(f"*.{kind}"))
+    for number, path in enumerate(paths):
+        if number % _TOLD_EVERY == 0:
+            print(f"  {number} of {len(paths)} .{kind} files", flush=True)
         for name in COMMANDS:
             command = commands[name]
             result = forked.apart(
@@ -53,7 +57,9 @@ def main(kind: str, folder: Path, canary: Path, seconds: float) -> None:
 def _leave_keras_out() -> None:
     spec = importlib.util.spec_from_file_location("light_worker", _ROOT / "tflite" / "light_worker.py")
     if spec is None or spec.loader is None:
-        raise FileNotFoundError("tflite/light_worker.py must lie in the checkout, where this program does too.")
+        raise FileNotFoundError(
+            "tflite/light_worker.py must lie in the checkout, where this program does too."
+        )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.replace_packages()

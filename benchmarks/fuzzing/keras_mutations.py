@@ -103,7 +103,13 @@ def _code(content: bytes, generator: np.random.Generator, canary: str) -> bytes:
         stream = io.BytesIO()
         np.savez(stream, layers=np.array([_Payload(canary)], object))
         del parts[WEIGHTS]
-        return pack({**parts, "model.weights.npz": stream.getvalue(), "assets/object.pkl": pickle.dumps(_Payload(canary))})
+        return pack(
+            {
+                **parts,
+                "model.weights.npz": stream.getvalue(),
+                "assets/object.pkl": pickle.dumps(_Payload(canary)),
+            }
+        )
     code = compile(f"lambda *a, **k: open({canary!r}, 'w')", "x", "eval").co_consts[0]
     text = base64.b64encode(marshal.dumps(code)).decode()
     function = {"class_name": "__lambda__", "config": {"code": text, "defaults": None, "closure": None}}
@@ -112,7 +118,11 @@ def _code(content: bytes, generator: np.random.Generator, canary: str) -> bytes:
     kind = int(generator.integers(4))
     if kind == 0:
         layer.update(module="keras.layers", class_name="Lambda", registered_name=None)
-        layer["config"] = {"name": layer["config"].get("name"), "function": function, "output_shape": function}
+        layer["config"] = {
+            "name": layer["config"].get("name"),
+            "function": function,
+            "output_shape": function,
+        }
     elif kind == 1:
         keys = [key for key in layer["config"] if key != "name"]
         layer["config"][str(generator.choice(keys))] = function
@@ -147,7 +157,14 @@ def _entries(content: bytes, generator: np.random.Generator, canary: str) -> byt
 
 def _paths(content: bytes, generator: np.random.Generator, canary: str) -> bytes:
     """A part whose name leads out of the folder in which it would be unpacked."""
-    names = ("../" * 12 + canary.lstrip("/"), canary, "assets/../../x", "C:\\x", "assets/" + "a/" * 300 + "b", "a\\..\\..\\b")
+    names = (
+        "../" * 12 + canary.lstrip("/"),
+        canary,
+        "assets/../../x",
+        "C:\\x",
+        "assets/" + "a/" * 300 + "b",
+        "a\\..\\..\\b",
+    )
     name = names[int(generator.integers(len(names)))]
     return pack({**unpack(content), name: b"payload"})
 
@@ -158,7 +175,9 @@ def _bombs(content: bytes, generator: np.random.Generator, canary: str) -> bytes
     kind = int(generator.integers(4))
     if kind == 0:
         name = str(generator.choice([CONFIG, WEIGHTS, "assets/big"]))
-        return pack({**parts, name: bytes(int(generator.integers(70, 300)) * 1_000_000)}, zipfile.ZIP_DEFLATED)
+        return pack(
+            {**parts, name: bytes(int(generator.integers(70, 300)) * 1_000_000)}, zipfile.ZIP_DEFLATED
+        )
     if kind == 1:
         return pack({**parts, CONFIG: b'{"config":' * 100_000})
     if kind == 2:

@@ -53,7 +53,8 @@ def _rows(kinds: Mapping[str, str], results: Sequence[Result]) -> list[list[str]
         counts[kinds[result["file"]], result["command"]][result["outcome"]] += 1
     files = collections.Counter(kinds.values())
     return [
-        [kind, str(files[kind]), *(_cell(counts[kind, command]) for command in COMMANDS)] for kind in sorted(files)
+        [kind, str(files[kind]), *(_cell(counts[kind, command]) for command in COMMANDS)]
+        for kind in sorted(files)
     ]
 
 

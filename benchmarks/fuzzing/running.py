@@ -82,7 +82,9 @@ def run_commands(folder: Path, names: list[str], count: int, seed: int) -> list[
         try:
             done = subprocess.run(program, capture_output=True, text=True, timeout=_COMMAND_SECONDS)
         except subprocess.TimeoutExpired:
-            results.append({"file": path.name, "command": command, "outcome": judging.FAULT, "text": "no end"})
+            results.append(
+                {"file": path.name, "command": command, "outcome": judging.FAULT, "text": "no end"}
+            )
             continue
         results.append({"file": path.name, "command": command, **_judge(path, done)})
         if (folder / "canary").exists():

@@ -152,7 +152,11 @@ def _options(graph: Any, generator: np.random.Generator) -> None:
 
 
 def _quantization(graph: Any, generator: np.random.Generator) -> None:
-    scaled = [t for t in graph.subgraphs[0].tensors if t.quantization is not None and t.quantization.scale is not None]
+    scaled = [
+        t
+        for t in graph.subgraphs[0].tensors
+        if t.quantization is not None and t.quantization.scale is not None
+    ]
     if not scaled:
         return _types(graph, generator)
     quantization = _pick(scaled, generator).quantization
@@ -173,7 +177,12 @@ def _texts(graph: Any, generator: np.random.Generator) -> None:
     text = (b"\xff\xfe\x00", b"", b"a" * 100_000, b"\x1b]0;name\x07\x1b[2J", "[bold]名[/bold]".encode())
     name = text[int(generator.integers(len(text)))]
     signature = graph.signatureDefs[0]
-    holders = (_pick(graph.subgraphs[0].tensors, generator), *signature.inputs, *signature.outputs, *graph.metadata)
+    holders = (
+        _pick(graph.subgraphs[0].tensors, generator),
+        *signature.inputs,
+        *signature.outputs,
+        *graph.metadata,
+    )
     _pick(holders, generator).name = name
     if generator.random() < 0.3:
         signature.signatureKey = name

@@ -2,8 +2,6 @@
 
 import dataclasses
 import functools
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -16,27 +14,13 @@ from keras import layers
 
 from keras_attention import BahdanauAttention
 from keras_attention import MultiHeadAttention
-from keras_attention.tflite import child
 from keras_attention.tflite import convert
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import saved_model
-from keras_attention.tflite import worker
 from keras_attention.tflite.model_signature import read_signature
 
 FOLDER = Path(__file__).resolve().parent
 ANY_BACKEND = {"test_other_backend.py"}
-START = subprocess.Popen
-# The worker as it is, with empty packages above it in place of those that import Keras: for `inspect` and
-# `verify` it needs none of that, and starts ten times faster.
-WITHOUT_KERAS = f"""
-import pathlib, runpy, sys, types
-folder = pathlib.Path({worker.__file__!r}).parent
-for name, path in (("keras_attention", []), ("keras_attention.tflite", [str(folder)])):
-    sys.modules[name] = types.ModuleType(name)
-    sys.modules[name].__path__ = path
-sys.argv = ["worker", sys.argv[1]]
-runpy.run_module("keras_attention.tflite.worker", run_name="__main__")
-"""
 
 
 def pytest_collection_modifyitems(items):
@@ -270,14 +254,3 @@ def converted(case, tmp_path_factory) -> Callable[[str, str], Converted]:
         return Converted(wanted, result, path, [np.asarray(e, np.float32) for e in expected])
 
     return make
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    """Child processes without Keras, for jobs that only read and run files."""
-
-    def start(command, **options):
-        assert command[1:3] == ["-m", "keras_attention.tflite.worker"]
-        return START([sys.executable, "-c", WITHOUT_KERAS, command[3]], **options)
-
-    monkeypatch.setattr(child.subprocess, "Popen", start)

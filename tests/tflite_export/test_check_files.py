@@ -1,8 +1,6 @@
 """`check` on .tflite files: each rule finds its fault; damaged ones give an error, never a dead process."""
 
 import dataclasses
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -10,35 +8,13 @@ from ai_edge_litert import schema_py_generated as schema
 
 from keras_attention.tflite import ConversionError
 from keras_attention.tflite import check
-from keras_attention.tflite import child
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import runtime_versions
-from keras_attention.tflite import worker
 from keras_attention.tflite.linting import file_partitions
 from keras_attention.tflite.linting import file_rules
 from keras_attention.tflite.linting import registry
 
-START = subprocess.Popen
-# The worker as it is, with empty packages above it in place of those that import Keras; ten times faster.
-WITHOUT_KERAS = f"""
-import pathlib, runpy, sys, types
-folder = pathlib.Path({worker.__file__!r}).parent
-for name, path in (("keras_attention", []), ("keras_attention.tflite", [str(folder)])):
-    sys.modules[name] = types.ModuleType(name)
-    sys.modules[name].__path__ = path
-sys.argv = ["worker", sys.argv[1]]
-runpy.run_module("keras_attention.tflite.worker", run_name="__main__")
-"""
 TYPES = {np.dtype(name): getattr(schema.TensorType, name.upper()) for name in ("float32", "int8", "int32")}
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    def start(command, **options):
-        assert command[1:3] == ["-m", "keras_attention.tflite.worker"]
-        return START([sys.executable, "-c", WITHOUT_KERAS, command[3]], **options)
-
-    monkeypatch.setattr(child.subprocess, "Popen", start)
 
 
 @dataclasses.dataclass
@@ -302,7 +278,7 @@ def test_operators_that_cut_the_graph():
     assert all(f.severity == "warning" and "in 2 pieces" in f.message for f in found)
 
 
-def test_a_file_that_the_runtime_refuses(quick, tmp_path):
+def test_a_file_that_the_runtime_refuses(tmp_path):
     path = tmp_path / "refused.tflite"
     graph = add(1.5)
     graph.tensors[1].type = schema.TensorType.INT32  # float32 + int32
@@ -311,7 +287,7 @@ def test_a_file_that_the_runtime_refuses(quick, tmp_path):
     assert finding.severity == "error" and "can't load it" in finding.message
 
 
-def test_custom_operators_are_not_run(quick, tmp_path):
+def test_custom_operators_are_not_run(tmp_path):
     path = tmp_path / "flex.tflite"
     path.write_bytes(unary("FlexErf").content())
     found = check(path)
@@ -324,20 +300,20 @@ def test_custom_operators_are_not_run(quick, tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b"TFL3", b"text, not a model" * 9, np.random.default_rng(0).bytes(4099)]
 )
-def test_what_is_no_tflite_file(quick, tmp_path, content):
+def test_what_is_no_tflite_file(tmp_path, content):
     path = tmp_path / "notes.tflite"
     path.write_bytes(content)
     with pytest.raises(ConversionError, match=r"notes\.tflite' can't be checked.* not a \.tflite file"):
         check(path)
 
 
-def test_a_tflite_file_by_another_name(quick, tmp_path):
+def test_a_tflite_file_by_another_name(tmp_path):
     path = tmp_path / "model.bin"
     path.write_bytes(with_signature(add(1.5)).content())
     assert [finding.code for finding in check(path)] == ["KA215"]
 
 
-def test_damaged_files(quick, float_file, tmp_path):
+def test_damaged_files(float_file, tmp_path):
     """Cut files and flipped bytes: findings or an error with the file's name."""
     content = float_file("transformer")
     path = tmp_path / "damaged.tflite"

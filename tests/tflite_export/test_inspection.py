@@ -44,12 +44,7 @@ def test_good_file(good, capsys):
         assert words in printed
 
 
-def test_quick_worker_says_the_same(good, quick):
-    found = inspect(good)
-    assert found.inputs == ("window: float32[1, 11, 5]",) and found.operators["FULLY_CONNECTED"] == 8
-
-
-def test_quantized_file_shows_scales(quick, converted):
+def test_quantized_file_shows_scales(converted):
     found = inspect(converted("cnn", "int8").path)
     report = converted("cnn", "int8").result.report
     assert found.tensor_dtypes == report.tensor_dtypes and found.operators == report.operators
@@ -66,21 +61,21 @@ def test_no_file(tmp_path, kind):
 @pytest.mark.parametrize(
     "content", [b"", b"TFL3", b"text, not a model" * 9, np.random.default_rng(0).bytes(4099)]
 )
-def test_what_is_no_tflite_file(quick, tmp_path, content):
+def test_what_is_no_tflite_file(tmp_path, content):
     path = tmp_path / "notes.tflite"
     path.write_bytes(content)
     with pytest.raises(ConversionError, match=r"notes\.tflite' can't be inspected.* not a \.tflite file"):
         inspect(path)
 
 
-def test_random_bytes_behind_the_mark(quick, tmp_path):
+def test_random_bytes_behind_the_mark(tmp_path):
     path = tmp_path / "random.tflite"
     path.write_bytes(b"\x1c\x00\x00\x00TFL3" + np.random.default_rng(1).bytes(2003))
     assert isinstance(survey(path), str)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.3, 0.6, 0.9, 0.99])
-def test_truncated_file(quick, good, share):
+def test_truncated_file(good, share):
     content = good.read_bytes()
     good.write_bytes(content[: int(len(content) * share)])
     found = survey(good)
@@ -88,7 +83,7 @@ def test_truncated_file(quick, good, share):
         assert isinstance(found, str)
 
 
-def test_mutated_files(quick, good):
+def test_mutated_files(good):
     """Some bytes of the structure flipped: a damaged file is understood or refused."""
     content = good.read_bytes()
     rng = np.random.default_rng(20240504)

@@ -59,7 +59,7 @@ def run(*arguments):
 
 
 @EACH
-def test_passes_as_converted(quick, placed, converted, name, precision):
+def test_passes_as_converted(placed, converted, name, precision):
     path = placed(name, precision)
     report = converted(name, precision).result.report
     found = verify(str(path), num_threads=2)
@@ -76,7 +76,7 @@ def test_passes_as_converted(quick, placed, converted, name, precision):
 
 
 @EACH
-def test_fails_on_changed_weights(quick, placed, name, precision):
+def test_fails_on_changed_weights(placed, name, precision):
     path = placed(name, precision, beside=True)
     change_weights(path)
     found = verify(path)
@@ -87,7 +87,7 @@ def test_fails_on_changed_weights(quick, placed, name, precision):
     assert "'model.manifest.json' belongs to another file (sha256 differs) and was ignored" in remark
 
 
-def test_stale_manifest_that_was_asked_for(quick, placed, converted):
+def test_stale_manifest_that_was_asked_for(placed, converted):
     """A file of another model's manifest: the answers may even be right, and still it's a fault."""
     path = placed("swapped", "float32", beside=True)
     graph = graphs.read_graph(path.read_bytes())
@@ -107,7 +107,7 @@ def test_stale_manifest_that_was_asked_for(quick, placed, converted):
         verify(path, manifest=other)
 
 
-def test_another_machine_may_round_differently(quick, placed):
+def test_another_machine_may_round_differently(placed):
     """Half of the allowed difference passes, and more doesn't."""
     path = placed("transformer", "int8")
     allowed = verify(path).outputs[0].allowed
@@ -134,7 +134,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_arrays(quick, placed, kind):
+def test_hostile_arrays(placed, kind):
     (side, field), value, message = HOSTILE[kind]
 
     def change(document):
@@ -147,7 +147,7 @@ def test_hostile_arrays(quick, placed, kind):
         verify(path)
 
 
-def test_hostile_documents(quick, placed):
+def test_hostile_documents(placed):
     path = placed("transformer", "int8")
     content = path.read_bytes()
     changes = {
@@ -169,7 +169,7 @@ def test_hostile_documents(quick, placed):
             look(path)
 
 
-def test_damaged_manifest_beside_the_file(quick, placed):
+def test_damaged_manifest_beside_the_file(placed):
     path = placed("swapped", "float32", beside=True)
     manifests.sidecar_path(path).write_bytes(b"{}")
     with pytest.raises(
@@ -178,7 +178,7 @@ def test_damaged_manifest_beside_the_file(quick, placed):
         verify(path)
 
 
-def test_file_without_manifest(quick, float_file, tmp_path):
+def test_file_without_manifest(float_file, tmp_path):
     path = tmp_path / "plain.tflite"
     path.write_bytes(float_file("swapped"))
     assert inspect(path).manifest is None
@@ -186,7 +186,7 @@ def test_file_without_manifest(quick, float_file, tmp_path):
         verify(path)
 
 
-def test_damaged_files(quick, placed):
+def test_damaged_files(placed):
     path = placed("swapped", "float32")
     content = np.frombuffer(path.read_bytes(), np.uint8)
     generator = np.random.default_rng(20240603)
@@ -221,7 +221,7 @@ def test_refused_arguments(tmp_path, options, kind, message):
         verify(tmp_path / "gone.tflite")
 
 
-def test_command(quick, placed):
+def test_command(placed):
     path = placed("transformer", "int8", beside=True)
     result = run("verify", path, "--threads", 2)
     assert result.exit_code == 0, result.output
@@ -238,7 +238,7 @@ def test_command(quick, placed):
     assert run("verify", path, "--threads", 0).exit_code == 2
 
 
-def test_inspect_shows_it(quick, placed):
+def test_inspect_shows_it(placed):
     shown = run("inspect", placed("transformer", "int8"))
     assert shown.exit_code == 0
     assert "golden pairs" in shown.output and "of evaluation samples" in shown.output

@@ -32,7 +32,9 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     try:
         outputs = _replay(content, document, job["threads"], emit)
     except RuntimeError as error:
-        raise ValueError(f"The runtime can't run the file, which is damaged or needs another: {error}") from error
+        raise ValueError(
+            f"The runtime can't run the file, which is damaged or needs another: {error}"
+        ) from error
     faults += [
         f"output {output['name']!r} answers {output['difference']:.3g} away from the stored answers, where "
         f"{output['allowed']:.3g} is allowed"
