@@ -143,8 +143,9 @@ class Scene:
             if program.returncode == 0
             else [f"the next conversion failed: {(self.folder / 'log').read_text()}"]
         )
-        strange = sorted(set(os.listdir(self.out)) - {"model.tflite", "model.manifest.json"})
-        strange += sorted(os.listdir(self.temporary))
+        own = {"model.tflite", "model.manifest.json"}
+        strange = sorted({path.name for path in self.out.iterdir()} - own)
+        strange += sorted(path.name for path in self.temporary.iterdir())
         command = [sys.executable, "-m", "keras_attention.tflite.command_line", "verify", str(self.target)]
         verified = subprocess.run(command, env=self.environment, capture_output=True, text=True)
         if verified.returncode != 0:
@@ -253,9 +254,9 @@ def _table(attempts: list[Attempt]) -> str:
 
 def _summary(attempts: list[Attempt], faults: list[str], times: int) -> str:
     return (
-        f"Made by `python -m benchmarks.killing --times {times}`. {len(attempts)} conversions onto an existing "
-        "file, by the stage in which the signal came; a new file means that it came too late, or that the "
-        f"command had written. After one more conversion, left alone, nothing was left behind: {len(faults)} faults."
+        f"Made by `python -m benchmarks.killing --times {times}`. {len(attempts)} conversions onto an "
+        "existing file, by the stage in which the signal came; where the file is new, it came after the writing. "
+        f"Then one more conversion, left alone: {len(faults)} faults in all."
     )
 
 

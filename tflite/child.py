@@ -156,8 +156,8 @@ def _explain(folder: Path, stage: str, code: int, *, of_a_file: bool) -> str:
     if of_a_file:
         return (
             f"While {doing}: the runtime ended its child process {end}. The file is damaged, asks for more "
-            f"memory than there is, or was made for another runtime; your process is unharmed. The end of the "
-            f"child's log:\n{log}"
+            "memory than there is, or was made for another runtime; your process is unharmed. "
+            f"The end of its log:\n{log}"
         )
     return (
         f"The child process ended {end} while {doing}. Your process, model and files are unharmed. "

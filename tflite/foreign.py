@@ -1,4 +1,4 @@
-"""Files of unknown origin: read in a child process that starts without Keras, with bounds on time and memory."""
+"""Files of unknown origin: read in a child process without Keras, with bounds on time and memory."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _PREFIX = "keras_attention."
 
 @contextlib.contextmanager
 def work_folder() -> Iterator[Path]:
-    """Give an empty temporary folder, removed at the end; first remove those of processes that were killed."""
+    """Give an empty temporary folder, removed at the end; first remove those of killed processes."""
     remove_abandoned(Path(tempfile.gettempdir()), _PREFIX)
     folder, descriptor = _new_folder()
     try:

@@ -70,8 +70,8 @@ def _loading_cure(error: Exception) -> str:
         )
     reason = f" Keras said: {text}" if isinstance(_first_cause(error), ValueError | OSError) else ""
     return (
-        f"{where} isn't configured as Keras {keras.__version__} wants it, or the weights don't fit: the file is "
-        f"damaged, or of another version. {_SAVE_AGAIN}{reason}"
+        f"{where} isn't configured as Keras {keras.__version__} wants it, or the weights don't fit: the file "
+        f"is damaged, or of another version. {_SAVE_AGAIN}{reason}"
     )
 
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.fuzzing --count 2000 --seed 0`: damaged files through `inspect`, `check` and `verify`."""
+"""`python -m benchmarks.fuzzing --count 2000 --seed 0`: damaged files through three commands."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ def main(
     keep: Path | None,
     page: Path | None,
 ) -> None:
-    """Damage files, run the commands on each, and exit with 1 if any ends the process, runs code or says nothing.
+    """Run `inspect`, `check` and `verify` on damaged files.
 
+    Exits with 1 if any of them ends the process, runs code of the file, or gives an error without a reason.
     Three quarters are .tflite files. Child processes are forked instead of started, for speed; --real of
     them go through the commands as a user starts them.
     """

@@ -1,7 +1,8 @@
 """`python -m benchmarks.fuzzing.driving KIND FOLDER CANARY SECONDS`: all commands on the files of one kind.
 
 For .tflite files Keras is left out, as in the commands' own child processes; for .keras files it is loaded
-once. Each command runs in a fork, and starts its child process by a fork: see `forked`. Writes results.KIND.json.
+once. Each command runs in a fork, and starts its child process by a fork: see `forked`. The outcomes go to
+results.KIND.json.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from rich.console import Console
 
@@ -24,6 +26,10 @@ _APART_SECONDS = 120.0
 _TOLD_EVERY = 100
 
 
+class _Printable(Protocol):
+    def print(self, console: Console) -> None: ...
+
+
 def main(kind: str, folder: Path, canary: Path, seconds: float) -> None:
     """Judge every file of the kind in the folder."""
     if kind == "tflite":
@@ -33,7 +39,7 @@ def main(kind: str, folder: Path, canary: Path, seconds: float) -> None:
     from keras_attention.tflite import foreign
 
     commands = _commands(kind)
-    setattr(child.subprocess, "Popen", forked.ForkedChild)
+    child.subprocess.Popen = forked.ForkedChild  # type: ignore[assignment, misc]
     foreign.MOST_SECONDS = seconds
     results = []
     paths = sorted(folder.glob(f"*.{kind}"))
@@ -91,7 +97,7 @@ def _commands(kind: str) -> dict[str, Callable[[Path], object]]:
     }
 
 
-def _printed(answer: inspection.Inspection | verification.Verification) -> str:
+def _printed(answer: _Printable) -> str:
     stream = io.StringIO()
     answer.print(Console(file=stream, width=120))
     return stream.getvalue()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 ANSWERED, REFUSED, FAULT = "answered", "clear error", "FAULT"
 _RAW = re.compile(
-    r"Traceback|File \"|index out of range|struct\.error|unpack_from|unpack requires|NoneType|has no attribute|"
-    r"codec can't|buffer is smaller|buffer size must|cannot reshape|invalid literal|not subscriptable|unhashable|"
+    r"Traceback|File \"|index out of range|struct\.error|unpack_from|unpack requires|NoneType|"
+    r"has no attribute|codec can't|buffer is smaller|buffer size must|cannot reshape|invalid literal|"
+    r"not subscriptable|unhashable|"
     r"unsupported operand|not iterable|unexpected keyword|positional argument|RecursionError|AssertionError"
 )
 """Words of Python for programmers; a user can't tell from them what is wrong with a file."""

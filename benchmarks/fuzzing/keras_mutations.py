@@ -86,7 +86,7 @@ def _classes(content: bytes, generator: np.random.Generator, canary: str) -> byt
         ("keras.src.utils.file_utils", "get_file", {"fname": canary, "origin": f"file://{__file__}"}),
         ("keras.layers", "TorchModuleWrapper", {"module": {"class_name": "torch_module", "pickled": "gASV"}}),
         ("keras.layers", "StringLookup", {"vocabulary": "/etc/hostname"}),
-        ("keras.layers", "TFSMLayer", {"filepath": "/tmp", "call_endpoint": "serve"}),
+        ("keras.layers", "TFSMLayer", {"filepath": "/usr", "call_endpoint": "serve"}),
         ("keras.layers", "NoSuchLayer", {}),
         ("keras.layers", "Conv3D", {}),
     )

@@ -41,8 +41,8 @@ def as_markdown(
     return "\n\n".join(
         [
             tables.markdown(("damage", "files", *COMMANDS), _rows(kinds, results)),
-            f"Made by `python -m benchmarks.fuzzing --count {count} --seed {seed}`. A cell says: answered / clear "
-            f"error / fault. {_summary(results, by_command)}\n{tables.provenance()}",
+            f"Made by `python -m benchmarks.fuzzing --count {count} --seed {seed}`. A cell says: answered / "
+            f"clear error / fault. {_summary(results, by_command)}\n{tables.provenance()}",
         ]
     )
 
@@ -66,6 +66,6 @@ def _summary(results: Sequence[Result], by_command: Sequence[Result]) -> str:
     faults = sum(result["outcome"] == FAULT for result in results)
     real = sum(result["outcome"] == FAULT for result in by_command)
     return (
-        f"{len(results)} runs of the functions behind the commands, whose child processes were forked: {faults} faults. "
-        f"{len(by_command)} runs of the commands as a user starts them: {real} faults."
+        f"{len(results)} runs of the functions behind the commands, whose child processes were forked: "
+        f"{faults} faults. {len(by_command)} runs of the commands as a user starts them: {real} faults."
     )

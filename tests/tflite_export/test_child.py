@@ -235,7 +235,9 @@ def test_memory_is_limited(run):
         (folder / "failure.json").write_text(json.dumps({"message": message}))
         sys.exit(1)
     """
-    with pytest.raises(ConversionError, match=r"While starting: it takes more memory than there is for it\.$"):
+    with pytest.raises(
+        ConversionError, match=r"While starting: it takes more memory than there is for it\.$"
+    ):
         limited(run, code)
 
 

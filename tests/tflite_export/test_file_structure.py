@@ -69,7 +69,9 @@ def test_constants_of_another_size(content, change):
     tensor = next(t for t in graph.subgraphs[0].tensors if graphs.is_constant(graph, t) and len(t.shape) == 2)
     data = np.array(graph.buffers[tensor.buffer].data)
     graph.buffers[tensor.buffer].data = np.resize(data, len(data) + change)
-    with pytest.raises(ValueError, match=rf"needs {len(data):,} bytes for its shape .* has {len(data) + change:,}\."):
+    with pytest.raises(
+        ValueError, match=rf"needs {len(data):,} bytes for its shape .* has {len(data) + change:,}\."
+    ):
         file_structure.read(graphs.write_graph(graph))
 
 
@@ -77,5 +79,5 @@ def test_cut_files_and_other_bytes(content):
     for size in (20, 100, len(content) // 2):
         with pytest.raises(ValueError, match="an offset, a length or an index in it leads outside the file"):
             file_structure.read(content[:size])
-    with pytest.raises(graphs.NoGraphError, match="not a .tflite file: its mark"):
+    with pytest.raises(graphs.NoGraphError, match=r"not a \.tflite file: its mark"):
         file_structure.read(b"text, not a model")

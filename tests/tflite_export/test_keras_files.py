@@ -122,7 +122,9 @@ def test_configurations_that_are_none(parts, refused, content):
 def test_sizes_without_weights(parts, refused, size):
     config = json.loads(parts["config.json"])
     config["config"]["layers"][1]["config"]["units"] = size
-    refused({**parts, "config.json": json.dumps(config).encode()}, "layer 'answer' is to have the size")
+    refused(
+        {**parts, "config.json": json.dumps(config).encode()}, "layer 'answer' is to have the size units="
+    )
 
 
 def test_part_that_is_there_twice(parts, tmp_path):
@@ -138,7 +140,9 @@ def test_part_that_is_there_twice(parts, tmp_path):
 
 def test_the_error_names_the_file(parts, refused):
     path = refused({**parts, WEIGHTS: b"text"}, "damaged")
-    with pytest.raises(ConversionError, match=r"model\.keras' can't be loaded\. While reading the file: 'model"):
+    with pytest.raises(
+        ConversionError, match=r"model\.keras' can't be loaded\. While reading the file: 'model"
+    ):
         load_model(path)
 
 
@@ -148,5 +152,7 @@ def test_hdf5_files(tmp_path):
         file["kernel"] = np.ones((7, 3))
     keras_files.check(path)
     path.write_bytes(path.read_bytes()[:500])
-    with pytest.raises(ConversionError, match=r"model\.h5' can't be loaded\. .*the file, its weights in HDF5"):
+    with pytest.raises(
+        ConversionError, match=r"model\.h5' can't be loaded\. .*the file, its weights in HDF5"
+    ):
         load_model(path)
