@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from keras_attention.tflite import checks
 from keras_attention.tflite import choosing
 from keras_attention.tflite import fidelity
 from keras_attention.tflite import finishing
+from keras_attention.tflite import leftovers
 from keras_attention.tflite import manifest_entries
 from keras_attention.tflite import reporting
 from keras_attention.tflite import samples as sampling
@@ -157,8 +157,7 @@ def convert(
         remarks.append(
             "Compared on random inputs only. Pass real samples as `evaluation` for numbers that count."
         )
-    with StageProgress(verbose) as progress, tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with StageProgress(verbose) as progress, leftovers.work_folder() as folder:
         progress("predict", 0, 0)
         compared = streaming.with_zero_states(compared, signature)
         reference = fidelity.predict(model, signature, compared)
