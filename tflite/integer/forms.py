@@ -33,11 +33,10 @@ def rewrite(graph: Any, bits: int, ranges: Mapping[int, Range]) -> None:
     operators = []
     for operator in subgraph.operators:
         name = graphs.operator_name(graph, operator)
-        form = forms.get(name)
-        if name == "SQRT":
-            written = _square_root(graph, operator, bits, ranges)
+        if name in _RANGED:
+            written = _RANGED[name](graph, operator, bits, ranges)
         else:
-            written = None if form is None else form(graph, operator)
+            written = forms[name](graph, operator) if name in forms else None
         operators += written or [operator]
     subgraph.operators = operators
 
@@ -121,6 +120,22 @@ def _square_root(graph: Any, operator: Any, bits: int, ranges: Mapping[int, Rang
     return chain.operators
 
 
+def _divide(graph: Any, operator: Any, bits: int, ranges: Mapping[int, Range]) -> list[Any] | None:
+    """Multiply by 1 / sqrt(y) twice, where y is positive and does not span more than an integer's steps."""
+    if operator.builtinOptions.fusedActivationFunction:
+        return None
+    chain, x, result = _chain(graph, operator)
+    divisor = int(operator.inputs[1])
+    low, high = ranges.get(divisor, (0.0, 0.0))
+    if low <= 0.0 or high > low * 2 ** (bits - 3):
+        return None
+    narrow = Chain(graph, divisor)
+    narrow.operators = chain.operators
+    root = narrow.add("RSQRT", divisor)
+    chain.add("MUL", x, narrow.add("MUL", root, root), target=result)
+    return chain.operators
+
+
 def _clip(graph: Any, operator: Any) -> list[Any]:
     chain, x, result = _chain(graph, operator)
     chain.add("MAXIMUM", chain.add("MINIMUM", x, 1.0), -1.0, target=result)
@@ -186,3 +201,8 @@ _FORMS_16: dict[str, Callable[[Any, Any], list[Any] | None]] = {
     "SQUARED_DIFFERENCE": _squared_difference,
     "SUM": _sum,
 }
+_RANGED: dict[str, Callable[[Any, Any, int, Mapping[int, Range]], list[Any] | None]] = {
+    "DIV": _divide,
+    "SQRT": _square_root,
+}
+"""Forms that hold for values of some ranges only."""
