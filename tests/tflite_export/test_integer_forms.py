@@ -60,7 +60,7 @@ FORMS = {
     "NEG": (unary("NEG"), 8, {"MUL"}, 0.0),
     "RELU_N1_TO_1": (unary("RELU_N1_TO_1"), 8, {"MAXIMUM", "MINIMUM"}, 0.0),
     "SQRT": (root, 8, {"ABS", "MAXIMUM", "MUL", "RSQRT"}, 0.032),
-    "SQRT 16": (root, 16, {"ABS", "MAXIMUM", "MUL", "RSQRT"}, 0.002),
+    "SQRT 16": (root, 16, {"ABS", "MAXIMUM", "MUL", "RSQRT"}, 0.032),
     "SQUARE": (unary("SQUARE"), 8, {"MUL"}, 0.0),
     "GELU": (unary("GELU"), 16, {"ADD", "LOGISTIC", "MUL"}, 5e-4),
     "GELU tanh": (unary("GELU", approximate=True), 16, {"ADD", "LOGISTIC", "MUL"}, 2e-6),

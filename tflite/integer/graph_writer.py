@@ -22,8 +22,8 @@ _TYPES = {
     32: schema.TensorType.INT32,
     64: schema.TensorType.INT64,
 }
-_BIAS_STEPS = 2.0**30
-"""Most steps that a 32 bit bias may have, so that the sums have room."""
+_BIAS_STEPS = {8: 2.0**30, 16: 2.0**40}
+"""Bits of the data -> most steps that its bias may have, of 32 or 64 bits, so that the sums have room."""
 
 
 def write_integer(
@@ -163,9 +163,9 @@ class _Writer:
             self._constants[("weights", *key)] = self._store(values, scale)
             return
         added = graphs.constant_value(self._graph, self._subgraph.tensors[bias])
-        if data.bits == 8:  # a channel of tiny weights beside a large bias: coarser steps, so that it fits
-            least = np.abs(added.astype(np.float64)) / (data.scale * _BIAS_STEPS)
-            scale = dataclasses.replace(scale, scale=np.maximum(scale.scale, least))
+        # A channel of tiny weights beside a large bias gets coarser steps, so that the bias fits.
+        least = np.abs(added.astype(np.float64)) / (data.scale * _BIAS_STEPS[data.bits])
+        scale = dataclasses.replace(scale, scale=np.maximum(scale.scale, least))
         self._constants[("weights", *key)] = self._store(values, scale)
         self._constants[("bias", *key)] = self._store(added, scaling.of_bias(data, scale))
 

@@ -261,11 +261,12 @@ def _has_cast(graph: Any, operator: Any, ranges: Mapping[int, Range], bits: int)
 
 
 def float_activations(graph: Any) -> list[int]:
-    """Return the float tensors of subgraph 0 that are no constants and that some operator touches."""
+    """Return the float tensors of subgraph 0 that are no constants and that something reads."""
     subgraph = graph.subgraphs[0]
     found: dict[int, None] = dict.fromkeys(graphs.indices(subgraph.inputs))
     for operator in subgraph.operators:
-        found.update(dict.fromkeys((*graphs.indices(operator.inputs), *graphs.indices(operator.outputs))))
+        found.update(dict.fromkeys(graphs.indices(operator.inputs)))
+    found.update(dict.fromkeys(graphs.indices(subgraph.outputs)))
     return [
         tensor
         for tensor in found
