@@ -100,9 +100,14 @@ def convolution(**options):
     def build(g):
         kernel = g.constant(weights(5, 3, 3, 3))
         return g.op(
-            "CONV_2D", g.input(*IMAGE), kernel, g.constant(weights(5)), shape=(*IMAGE[:-1], 5), table="Conv2D",
+            "CONV_2D",
+            g.input(*IMAGE),
+            kernel,
+            g.constant(weights(5)),
+            shape=(*IMAGE[:-1], 5),
+            table="Conv2D",
             **{**STRIDES, **options},
-        )  # fmt: skip
+        )
 
     return build
 
@@ -125,9 +130,17 @@ def transposed(bias):
         shape = (1, 24, 20, 5)
         extra = [g.constant(weights(5))] if bias else []
         return g.op(
-            "TRANSPOSE_CONV", g.constant(list(shape)), g.constant(weights(5, 3, 3, 3)), g.input(*IMAGE), *extra,
-            shape=shape, version=3 if bias else 1, padding=SAME, strideW=2, strideH=2,
-        )  # fmt: skip
+            "TRANSPOSE_CONV",
+            g.constant(list(shape)),
+            g.constant(weights(5, 3, 3, 3)),
+            g.input(*IMAGE),
+            *extra,
+            shape=shape,
+            version=3 if bias else 1,
+            padding=SAME,
+            strideW=2,
+            strideH=2,
+        )
 
     return build
 

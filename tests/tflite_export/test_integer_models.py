@@ -16,7 +16,7 @@ from keras import ops
 from keras_attention import MultiHeadAttention
 from keras_attention import tflite
 
-FLOORS_DB = {8: 20.0, 16: 35.0}
+FLOORS_DB = {8: 20.0, 16: 30.0}
 ROWS, IMAGE = (11, 7), (13, 17, 3)
 RNG = np.random.default_rng(20240607)
 
