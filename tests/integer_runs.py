@@ -1,6 +1,6 @@
 """Makes float files integer and runs them, each in a process of its own; the tests read what came of it.
 
-Run as a program on a folder with NAME.tflite files and the samples.npz of each. Native code may crash on
+Run as a program on a folder with NAME.tflite and NAME.npz, the samples. Native code may crash on
 a wrong file, which then is a failed test and not the end of all tests.
 """
 
@@ -47,15 +47,33 @@ def run_one(content, samples, bits):
     }
 
 
-def run_apart(path, bits):
-    """The result of `run_one` in a forked process, or the signal that ended it."""
+def run_whole(content, samples, bits):
+    """The file that `int8_full` or `int16x8` makes, beside the float one."""
+    from keras_attention.tflite import graph as graphs
+    from keras_attention.tflite import metrics
+    from keras_attention.tflite import runtime
+    from keras_attention.tflite.integer import search
+
+    made = search.to_integers(content, samples, bits, io_dtype="int8" if bits == 8 else "float32")
+    wanted, got = runtime.run_samples(content, samples), runtime.run_samples(made.content, samples)
+    graph = graphs.read_graph(made.content)
+    return {
+        "sqnr_db": [metrics.sqnr_db(a, b) for a, b in zip(wanted, got, strict=True)],
+        "types": graphs.count_tensor_types(graph),
+        "interface": graphs.interface(graph),
+        "left": list(made.left),
+    }
+
+
+def run_apart(path, bits, run):
+    """The result of one run in a forked process, or the signal that ended it."""
     with np.load(path.with_suffix(".npz")) as data:
         samples = dict(data)
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            result = run_one(path.read_bytes(), samples, bits)
+            result = run(path.read_bytes(), samples, bits)
         except Exception as error:
             result = {"error": f"{type(error).__name__}: {error}"}
         with os.fdopen(writing, "w") as stream:
@@ -72,9 +90,9 @@ if __name__ == "__main__":
     without_keras(sys.argv[1])
     from keras_attention.tflite.integer import search  # noqa: F401  imported once, not in each process
 
-    folder = Path(sys.argv[2])
+    folder, run = Path(sys.argv[2]), {"operators": run_one, "whole": run_whole}[sys.argv[3]]
     results = {
-        f"{path.stem} {bits}": run_apart(path, bits)
+        f"{path.stem} {bits}": run_apart(path, bits, run)
         for path in sorted(folder.glob("*.tflite"))
         for bits in (8, 16)
     }

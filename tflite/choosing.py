@@ -19,8 +19,9 @@ LADDERS = {
 """Target -> precisions that run well there. NPUs and microcontrollers take integers only."""
 INTEGER_TARGETS = frozenset({"npu", "microcontroller"})
 FLOATS = frozenset({"float32", "float16"})
-SLOWEST = 1.1
-"""A file that takes longer than float32 by this factor is not chosen for a CPU."""
+SLOWEST, SLACK_MS = 1.1, 0.02
+"""A file that takes longer than float32 by this factor is not chosen for a CPU; a few microseconds more, which
+is what the conversions of a tiny model cost, are no reason."""
 LEFT_IN_FLOAT = (1, 2, 4, 8)
 """Numbers of layers that are left in float, one after the other, where int8 misses a floor."""
 
@@ -112,7 +113,9 @@ def _serves(one: Judged, target: str) -> bool:
 
 
 def _slowdown(one: Judged) -> float:
-    return one.candidate.latency["min"] / one.candidate.latency["float32_min"]
+    """Return the latency as a share of float32's, both with the slack."""
+    latency = one.candidate.latency
+    return (latency["min"] + SLACK_MS) / (latency["float32_min"] + SLACK_MS)
 
 
 def _cost(one: Judged) -> float:
@@ -165,8 +168,10 @@ def _reason(best: Judged, passing: Sequence[Judged], count: int, target: str) ->
     name = _name(best.candidate)
     if not passing:
         return f"None of {count} files for target={target!r} keeps the floors; {name} comes closest."
+    latency = best.candidate.latency
+    ratio = latency["min"] / latency["float32_min"]
     numbers = (
-        f"{len(best.candidate.content) / 1000:,.0f} kB, {_slowdown(best):.2f} times the latency of float32, "
+        f"{len(best.candidate.content) / 1000:,.0f} kB, {ratio:.2f} times the latency of float32, "
         f"agreement {best.measured['agreement']:.4f}"
     )
     if len(passing) == 1:

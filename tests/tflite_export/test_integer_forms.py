@@ -60,7 +60,7 @@ FORMS = {
     "NEG": (unary("NEG"), 8, {"MUL"}, 0.0),
     "RELU_N1_TO_1": (unary("RELU_N1_TO_1"), 8, {"MAXIMUM", "MINIMUM"}, 0.0),
     "SQRT": (root, 8, {"ABS", "MAXIMUM", "MUL", "RSQRT"}, 0.032),
-    "SQRT 16": (root, 16, {"ABS", "MAXIMUM", "MUL", "RSQRT"}, 0.002),
+    "SQRT 16": (root, 16, {"ABS", "MAXIMUM", "MUL", "RSQRT"}, 0.032),
     "SQUARE": (unary("SQUARE"), 8, {"MUL"}, 0.0),
     "GELU": (unary("GELU"), 16, {"ADD", "LOGISTIC", "MUL"}, 5e-4),
     "GELU tanh": (unary("GELU", approximate=True), 16, {"ADD", "LOGISTIC", "MUL"}, 2e-6),
@@ -209,7 +209,7 @@ GATHERED = {
     "reversed": (steps(("SUB", SHIFT, True), ("MUL", FACTOR, True)), {"RESHAPE", "DEPTHWISE_CONV_2D"}),
     "div and add": (steps(("DIV", FACTOR, False), ("ADD", SHIFT, False)), {"RESHAPE", "DEPTHWISE_CONV_2D"}),
     "four": (steps(*NORMALIZE, ("ADD", 2.0, False), ("MUL", -3.0, False)), {"RESHAPE", "DEPTHWISE_CONV_2D"}),
-    "negative and zero": (steps(("MUL", ZERO, False), ("ADD", SHIFT, False)), {"RESHAPE", "DEPTHWISE_CONV_2D"}),
+    "with zeros": (steps(("MUL", ZERO, False), ("ADD", SHIFT, False)), {"RESHAPE", "DEPTHWISE_CONV_2D"}),
     "activation": (steps(*NORMALIZE, activation=RELU), {"RESHAPE", "DEPTHWISE_CONV_2D"}),
     "folded": (steps(*NORMALIZE, then=product), {"FULLY_CONNECTED"}),
     "folded alone": (steps(("MUL", -FACTOR, False), then=product), {"FULLY_CONNECTED"}),
@@ -223,7 +223,10 @@ GATHERED = {
         steps(("ADD", SHIFT, False), ("MUL", ZERO, False), then=product),
         {"RESHAPE", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"},
     ),
-    "read by others": (steps(*NORMALIZE, then=product_and_sine), {"RESHAPE", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "SIN"}),
+    "read by others": (
+        steps(*NORMALIZE, then=product_and_sine),
+        {"RESHAPE", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "SIN"},
+    ),
     "an output": (steps(*NORMALIZE, then=own_output), {"RESHAPE", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"}),
     "activation before a product": (
         steps(*NORMALIZE, activation=RELU, then=product),
@@ -300,8 +303,14 @@ def test_other_operators_are_left_alone(build):
 
 @pytest.mark.parametrize(
     ("axes", "shape", "keep"),
-    [([1], (1, 7), False), ([2], (1, 11, 1), True), ([-1], (1, 11), False), ([1, 2], (1,), False), ([2, 1], (1, 1, 1), True)],
-)  # fmt: skip
+    [
+        ([1], (1, 7), False),
+        ([2], (1, 11, 1), True),
+        ([-1], (1, 11), False),
+        ([1, 2], (1,), False),
+        ([2, 1], (1, 1, 1), True),
+    ],
+)
 def test_maxima_are_pooled(axes, shape, keep):
     def build(g):
         x = g.op("ADD", g.input(*ROWS), g.constant(-5.0), shape=ROWS)

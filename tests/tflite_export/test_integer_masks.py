@@ -138,7 +138,7 @@ def with_rest(finish):
     [
         with_rest(lambda g, x: g.op("REDUCE_MAX", x, g.constant([3]), shape=SCORES[:3], table="Reducer")),
         with_rest(lambda g, x: softmax(g, g.op("TANH", x, shape=SCORES))),
-        lambda g: softmax(g, g.op("MUL", g.op("ABS", g.input(*SCORES), shape=SCORES), g.constant(30.0), shape=SCORES)),
+        lambda g: softmax(g, scores(g)),
     ],
     ids=["maximum", "tanh between", "no mask"],
 )  # fmt: skip

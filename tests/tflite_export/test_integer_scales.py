@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tiny_graphs
+from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ def restored(scale, values):
 def test_error_is_at_most_half_a_step_inside_the_range(first, second, bits, seed):
     low, high = sorted((first, second))
     scale = scales.from_range((low, high), bits)
-    values = np.random.default_rng(seed).uniform(min(low, 0.0), max(high, 0.0), 101)
+    values = np.random.default_rng(seed).random(101) * (max(high, 0.0) - min(low, 0.0)) + min(low, 0.0)
     # The zero point is rounded, so that up to half a step falls off one end in 8 bits.
     allowed = 0.5 if bits == 16 else 1.0
     assert np.abs(restored(scale, values) - values).max() <= allowed * scale.scale[0] * (1 + 1e-6)
@@ -156,7 +157,7 @@ def test_a_constant_that_is_only_shown():
     table = np.random.default_rng(1).uniform(-0.03, 0.05, (101, 7)).astype(np.float32)
     ids = tiny.input(1, 5, kind="int32")
     rows = tiny.op("GATHER", tiny.constant(table), ids, shape=(1, 5, 7))
-    content, new = written(tiny, [rows], {rows: (-9.0, 9.0)}, 8)
+    _, new = written(tiny, [rows], {rows: (-9.0, 9.0)}, 8)
     samples = {"i0": np.arange(100).reshape(20, 5).astype(np.int32)}
     (got,) = runtime.run_samples(new, samples)
     assert np.abs(got - table[:100].reshape(20, 5, 7)).max() <= 0.08 / 255
@@ -232,3 +233,36 @@ def test_one_conversion_serves_all_readers():
     _, new = written(tiny, [b, c, d], ranges, 8, operators=frozenset({0, 1}))
     names = tiny_graphs.operator_names(graphs.read_graph(new))
     assert names.count("QUANTIZE") == 1 and names.count("DEQUANTIZE") == 2
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("relu", ["NONE", "RELU", "RELU6"])
+@pytest.mark.parametrize("name", ["ADD", "SUB", "FULLY_CONNECTED"])
+def test_a_result_of_nothing_but_zeros(name, relu, bits):
+    """Its own range would ask for steps of 1e-30, which the runtime refuses or crashes on."""
+    tiny = tiny_graphs.TinyGraph()
+    x = tiny.input(1, 7)
+    options = {"fusedActivationFunction": getattr(schema.ActivationFunctionType, relu)}
+    if name == "FULLY_CONNECTED":
+        weights, shift = np.random.default_rng(3).normal(size=(5, 7)), np.full(5, -100.0)
+        if relu == "NONE":
+            weights, shift = 0.0 * weights, 0.0 * shift
+        y = tiny.op(name, x, tiny.constant(weights), tiny.constant(shift), shape=(1, 5), **options)
+    elif relu == "NONE":
+        y = tiny.op("SUB", x, x, shape=(1, 7))
+    else:
+        y = tiny.op(name, x, tiny.constant(-100.0 if name == "ADD" else 100.0), shape=(1, 7), **options)
+    samples = tiny_graphs.normal(tiny.graph)
+    _, new = written(tiny, [y], {x: (-4.0, 4.0), y: (0.0, 0.0)}, bits)
+    assert np.abs(runtime.run_samples(new, samples)[0]).max() <= 0.05
+
+
+def test_a_sum_is_no_finer_than_its_terms():
+    """What is left where two terms cancel out has no steps of its own."""
+
+    def build(g):
+        x, y = g.input(1, 7), g.input(1, 7)
+        return [x, y, g.op("SUB", x, y, shape=(1, 7))]
+
+    (x, _, result), _ = assigned(build, [(-4.0, 4.0), (-4.0, 4.0), (-1e-6, 1e-6)])
+    assert result.scale[0] == pytest.approx(x.scale[0] / scales.FINER)

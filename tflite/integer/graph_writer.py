@@ -22,8 +22,8 @@ _TYPES = {
     32: schema.TensorType.INT32,
     64: schema.TensorType.INT64,
 }
-_BIAS_STEPS = 2.0**30
-"""Most steps that a 32 bit bias may have, so that the sums have room."""
+_BIAS_STEPS = {8: 2.0**30, 16: 2.0**40}
+"""Bits of the data -> most steps that its bias may have, of 32 or 64 bits, so that the sums have room."""
 
 
 def write_integer(
@@ -145,10 +145,10 @@ class _Writer:
         data_scale = self._scales[inputs[data]]
         scale = scaling.of_weights(self._value(inputs[weights]), axis)
         if len(inputs) > bias and inputs[bias] >= 0:
-            if self._bits == 8:  # tiny weights beside a large bias take coarser steps, so that it fits
-                added = np.abs(self._value(inputs[bias]).astype(np.float64))
-                least = np.maximum(scale.scale, added / (data_scale.scale * _BIAS_STEPS))
-                scale = dataclasses.replace(scale, scale=least)
+            # A channel of tiny weights beside a large bias gets coarser steps, so that the bias fits.
+            added = np.abs(self._value(inputs[bias]).astype(np.float64))
+            least = np.maximum(scale.scale, added / (data_scale.scale * _BIAS_STEPS[self._bits]))
+            scale = dataclasses.replace(scale, scale=least)
             inputs[bias] = self._stored(inputs[bias], scaling.of_bias(data_scale, scale))
         inputs[weights] = self._stored(inputs[weights], scale)
         inputs[data] = self._as_integer(inputs[data], None)
@@ -225,18 +225,20 @@ class _Writer:
         """Return the tensor that holds a constant's integers, one for each scale."""
         key = (tensor, scale.bits, scale.scale.tobytes(), scale.zero_point)
         if key not in self._constants:
-            values = self._value(tensor)
-            integers = scale.quantize(values)
-            buffer = schema.BufferT()
-            stored = integers.astype(integers.dtype.newbyteorder("<"))
-            buffer.data = np.frombuffer(stored.tobytes(), np.uint8)
-            self._graph.buffers.append(buffer)
-            added = schema.TensorT()
-            added.shape, added.name, added.buffer = list(values.shape), b"", len(self._graph.buffers) - 1
-            _describe(added, scale)
-            self._subgraph.tensors.append(added)
-            self._constants[key] = len(self._subgraph.tensors) - 1
+            self._constants[key] = self._store(self._value(tensor), scale)
         return self._constants[key]
+
+    def _store(self, values: np.ndarray, scale: Scale) -> int:
+        """Add a constant in integers and return its tensor."""
+        integers = scale.quantize(values)
+        buffer = schema.BufferT()
+        stored = integers.astype(integers.dtype.newbyteorder("<"))
+        buffer.data = np.frombuffer(stored.tobytes(), np.uint8)
+        self._graph.buffers.append(buffer)
+        kind = schema.TensorType.INT8
+        added = editing.add_tensor(self._subgraph, list(values.shape), kind, len(self._graph.buffers) - 1)
+        _describe(self._subgraph.tensors[added], scale)
+        return added
 
     def _set_version(self, operator: Any, kernel: kernels.Kernel) -> None:
         code = self._graph.operatorCodes[operator.opcodeIndex]

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from ai_edge_litert import schema_py_generated as schema
 
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite.integer import kernels
@@ -19,7 +21,14 @@ Range = tuple[float, float]
 SHARED_SHARE = 0.5
 """A tensor takes the wider range of what it is joined with if its own covers at least this share of it: it
 loses one bit at most, and one operator is saved."""
+FINER = 128.0
+"""Most that steps may be finer than those of the sums they count: the runtime counts no further."""
+_SUMS = frozenset({"ABS", "ADD", "LEAKY_RELU", "MEAN", "RELU", "RELU6", "SUB", "SUM"})
+_PRODUCTS = frozenset({*kernels.WEIGHTS, "BATCH_MATMUL", "MUL"})
+_MOST_STEPS = 2.0**30
+"""Steps to the bound of RELU6, which must fit 32 bits."""
 _SMALLEST = 1e-30
+_RELU6 = schema.ActivationFunctionType.RELU6
 
 
 @dataclass(frozen=True)
@@ -122,7 +131,34 @@ def assign(
             fixed = kernel.fixed(bits)
             for tensor in written:
                 scales[tensor] = own(tensor) if fixed is None else Scale(np.array([fixed[0]]), fixed[1], bits)
+                least = 0.0 if fixed else _least_step(graph, operator, read, scales, bits)
+                if scales[tensor].scale.item() < least:
+                    scales[tensor] = replace(scales[tensor], scale=np.array([least]))
     return scales, asked
+
+
+def _least_step(
+    graph: Any, operator: Any, read: list[tuple[int, int]], scales: Mapping[int, Scale], bits: int
+) -> float:
+    """Return the finest step that an operator's result may have.
+
+    Where terms cancel out, or where nothing but zeros was seen, its range asks for steps that the
+    runtime refuses, and that what it is computed from could not fill.
+    """
+    name = graphs.operator_name(graph, operator)
+    steps = [(scales.get(t) or from_range(_values_range(graph, t), bits)).scale.item() for _, t in read]
+    least = 0.0
+    if name in kernels.WEIGHTS:
+        _, weights, _, axis = kernels.WEIGHTS[name]
+        values = graphs.constant_value(graph, graph.subgraphs[0].tensors[operator.inputs[weights]])
+        steps.append(float(of_weights(values, axis).scale.max()))
+    if name in _PRODUCTS:
+        least = float(np.prod(steps)) / FINER
+    elif name in _SUMS:
+        least = max(steps) / FINER
+    if name == "RELU6" or getattr(operator.builtinOptions, "fusedActivationFunction", 0) == _RELU6:
+        least = max(least, 6.0 / _MOST_STEPS)
+    return least
 
 
 def is_float(tensor: Any) -> bool:
