@@ -7,7 +7,6 @@ import math
 import numbers
 import os
 import platform
-import tempfile
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ import numpy as np
 from keras_attention.tflite import benchmark_inputs
 from keras_attention.tflite import benchmark_results
 from keras_attention.tflite import child
+from keras_attention.tflite import leftovers
 from keras_attention.tflite.benchmark_results import Benchmark
 from keras_attention.tflite.benchmark_results import FileTimes
 from keras_attention.tflite.benchmark_results import OperatorTime
@@ -184,8 +184,7 @@ def _run(
     job: dict[str, Any], inputs: Mapping[int, list[np.ndarray]], progress: _Progress
 ) -> tuple[_Found, list[np.ndarray]]:
     """Run a step in a child process; return its result, and the times where it left some."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with leftovers.work_folder() as folder:
         for number, values in inputs.items():
             np.savez(folder / f"inputs_{number}.npz", *values)
         result = child.run_job(folder, {"task": "benchmark", **job}, progress, needs_keras=False)

@@ -106,7 +106,8 @@ class _Watched:
         if not np.isfinite(flat).all():
             bad = int(np.flatnonzero(~np.isfinite(waiting).all(axis=1))[0])
             raise ValueError(self._filled - bad)
-        self._squares += float(np.dot(flat, flat))
+        wide = flat.astype(np.float64)  # a mask of -1e30 squared is no float32
+        self._squares += float(np.dot(wide, wide))
         self._low.add(flat)
         self._high.add(-flat)
         self._filled = 0

@@ -11,8 +11,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +43,26 @@ LOG = "child.log"
 _TAIL_LINES = 15
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What a job on a file of unknown origin may take.
+
+    Attributes:
+        seconds: after which the child is ended.
+        memory_bytes: that it gets at most; None where the system has no such limit.
+    """
+
+    seconds: float
+    memory_bytes: int | None
+
+
 def run_job(
-    folder: Path, job: Mapping[str, Any], progress: Progress, *, needs_keras: bool = True
+    folder: Path,
+    job: Mapping[str, Any],
+    progress: Progress,
+    *,
+    needs_keras: bool = True,
+    limits: Limits | None = None,
 ) -> dict[str, Any]:
     """Run `worker.main` on the folder in a child process and return its result.
 
@@ -51,12 +71,14 @@ def run_job(
         job: plain values, written to job.json.
         progress: called with (stage, done, total).
         needs_keras: False for a job that does without, which starts ten times faster.
+        limits: for files of unknown origin, which may make native code hang or ask for any memory.
 
     Raises:
         ConversionError: the child ended by a signal or an exception; the stage, the cause and the end
             of its log are in the message.
     """
-    (folder / "job.json").write_text(json.dumps(job))
+    memory = None if limits is None else limits.memory_bytes
+    (folder / "job.json").write_text(json.dumps({**job, "memory_bytes": memory, "parent": os.getpid()}))
     environment = {
         **os.environ,
         "KERAS_BACKEND": "tensorflow",
@@ -77,6 +99,7 @@ def run_job(
             stderr=log,
             text=True,
         )
+        clock = None if limits is None else _Clock(child, limits.seconds)
         try:
             for line in child.stdout or ():
                 message = json.loads(line)
@@ -84,18 +107,46 @@ def run_job(
                 progress(stage, message["done"], message["total"])
             code = child.wait()
         finally:
+            if clock is not None:
+                clock.cancel()
             child.kill()
             child.wait()
             for stream in (child.stdin, child.stdout):
                 if stream is not None:
                     stream.close()
+    if clock is not None and clock.rang:
+        raise ConversionError(
+            f"While {STAGES[stage]}: it took more than {clock.seconds:g} seconds and was ended. The file is "
+            "damaged, or its graph doesn't come to an end."
+        )
     if code != 0:
-        raise ConversionError(_explain(folder, stage, code))
+        raise ConversionError(_explain(folder, stage, code, of_a_file=limits is not None))
     result: dict[str, Any] = json.loads((folder / "result.json").read_text())
     return result
 
 
-def _explain(folder: Path, stage: str, code: int) -> str:
+class _Clock:
+    """Ends a child process that takes too long."""
+
+    def __init__(self, child: subprocess.Popen[str], seconds: float) -> None:
+        self.rang = False
+        self.seconds = seconds
+        self._child = child
+        self._timer = threading.Timer(seconds, self._ring)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _ring(self) -> None:
+        self.rang = True
+        self._child.kill()
+
+    def cancel(self) -> None:
+        """Stop the clock, and wait where it is just ringing."""
+        self._timer.cancel()
+        self._timer.join()
+
+
+def _explain(folder: Path, stage: str, code: int, *, of_a_file: bool) -> str:
     doing = STAGES[stage]
     failure = folder / "failure.json"
     if failure.exists():
@@ -104,6 +155,12 @@ def _explain(folder: Path, stage: str, code: int) -> str:
     end = f"by signal {_signal_name(-code)}" if code < 0 else f"with exit code {code}"
     lines = (folder / LOG).read_text(errors="replace").strip().splitlines()[-_TAIL_LINES:]
     log = "\n".join(lines) or "(it wrote nothing)"
+    if of_a_file:
+        return (
+            f"While {doing}: the runtime ended its child process {end}. The file is damaged, asks for more "
+            "memory than there is, or was made for another runtime; your process is unharmed. "
+            f"The end of its log:\n{log}"
+        )
     return (
         f"The child process ended {end} while {doing}. Your process, model and files are unharmed. "
         f"The end of its log:\n{log}"

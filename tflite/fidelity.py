@@ -31,6 +31,9 @@ LABEL_FLOOR = 0.99
 """Least share of equal integers in the float32 file: rounding decides no more than rare ties."""
 BROKEN_DB = 10.0
 """Below this SQNR a third of the signal is noise; no default accepts that."""
+LEAST_DB = {"int8_full": 15.0, "int16x8": 28.0}
+"""The same for precisions that are chosen without a look at single layers, and for the one with 16 bits: a
+file below has lost a layer to one bad range."""
 _SAME_ROUNDING_DB = 6.0
 """How much coarser than Keras' own the rounding of the float32 file may be."""
 _BATCH = 64
@@ -310,7 +313,7 @@ class Floors:
 
     Attributes:
         min_agreement: least share of samples answered as by Keras.
-        min_sqnr_db: least SQNR in dB; None asks for 10, below which a file is certainly broken.
+        min_sqnr_db: least SQNR in dB; None asks for what no good file of the precision falls below.
         max_metric_drop: largest loss of accuracy, or gain of mean absolute error.
     """
 
@@ -318,10 +321,11 @@ class Floors:
     min_sqnr_db: float | None = None
     max_metric_drop: float | None = None
 
-    def faults(self, measured: Mapping[str, Any]) -> list[str]:
+    def faults(self, measured: Mapping[str, Any], precision: str) -> list[str]:
         """Return what `compare` measured below a floor, in words."""
         faults = []
-        floor = BROKEN_DB if self.min_sqnr_db is None else self.min_sqnr_db
+        usual = LEAST_DB.get(precision, BROKEN_DB)
+        floor = usual if self.min_sqnr_db is None else self.min_sqnr_db
         if not measured["sqnr_db"] >= floor:
             faults.append(f"SQNR {measured['sqnr_db']:.1f} dB is below min_sqnr_db={floor:g}")
         if self.min_agreement is not None and measured["agreement"] < self.min_agreement:

@@ -6,7 +6,11 @@ import os
 import tempfile
 from pathlib import Path
 
+from keras_attention.tflite import leftovers
+
 _LONGEST_NAME = 255
+_PREFIX = ".keras_attention."
+_SUFFIX = ".part"
 
 
 def check_writable(path: Path) -> None:
@@ -41,20 +45,31 @@ def check_writable(path: Path) -> None:
 def write_whole(path: Path, content: bytes) -> None:
     """Write the bytes to a file beside `path` and move it there, so that no half file is ever seen.
 
-    A symbolic link is followed: the file that it leads to is replaced.
+    A symbolic link is followed: the file that it leads to is replaced. What a process left there that was
+    killed while it wrote is removed.
     """
     path = path.resolve()
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".keras_attention.", suffix=".part")
+    leftovers.remove_abandoned(path.parent, _PREFIX, _SUFFIX)
+    handle, part = _new_part(path.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(name).chmod(_mode(path))
-        Path(name).replace(path)
+            part.chmod(_mode(path))
+            part.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
+
+
+def _new_part(folder: Path) -> tuple[int, Path]:
+    """Return an open file with a hidden name, held by this process, and its path."""
+    while True:
+        handle, name = tempfile.mkstemp(dir=folder, prefix=_PREFIX, suffix=_SUFFIX)
+        if leftovers.hold(handle, Path(name)):
+            return handle, Path(name)
+        os.close(handle)
 
 
 def _mode(path: Path) -> int:

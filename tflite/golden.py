@@ -108,7 +108,7 @@ def decode_array(entry: Mapping[str, Any], where: str, dtype: str, shape: Sequen
         unpacking = zlib.decompressobj()
         data = unpacking.decompress(base64.b64decode(entry["data"], validate=True), size + 1)
     except (binascii.Error, ValueError, zlib.error) as error:
-        raise ValueError(f"{where} is damaged, no zlib data in base64: {error}") from error
+        raise ValueError(f"{where} is damaged, no zlib data in base64.") from error
     if len(data) != size or not unpacking.eof or unpacking.unused_data:
         raise ValueError(f"{where} is damaged: its data are not the {size} bytes of its shape.")
     values = np.frombuffer(data, kind).reshape(tuple(shape)).astype(dtype)

@@ -19,14 +19,20 @@ _TYPE_NAMES = {
 }
 
 
+class NoGraphError(ValueError):
+    """Bytes that are no .tflite file."""
+
+
 def read_graph(content: bytes) -> Any:
     """Return the mutable flatbuffer object of a .tflite file's bytes.
 
+    Files of unknown origin are read by `file_structure.read`.
+
     Raises:
-        ValueError: the bytes are no .tflite file.
+        NoGraphError: the bytes are no .tflite file.
     """
     if len(content) < 8 or content[4:8] != b"TFL3":
-        raise ValueError("The bytes are not a .tflite file: its mark 'TFL3' is missing at position 4.")
+        raise NoGraphError("The bytes are not a .tflite file: its mark 'TFL3' is missing at position 4.")
     return flatbuffer_utils.read_model_from_bytearray(bytearray(content))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from keras_attention.tflite import child
+from keras_attention.tflite import foreign
 from keras_attention.tflite import manifest as manifests
-from keras_attention.tflite.errors import ConversionError
 
 
 @dataclass(frozen=True)
@@ -52,14 +50,16 @@ class Inspection:
     def print(self, console: Console | None = None) -> None:
         """Print the inspection as tables."""
         console = console or Console()
-        table = Table(title=str(self.path), title_justify="left", show_header=False)
+        table = Table(title=escape(str(self.path)), title_justify="left", show_header=False)
         table.add_row("size", f"{self.size_bytes / 1000:,.1f} kB")
-        table.add_row("signatures", ", ".join(self.signatures) or "none")
-        table.add_row("inputs", "\n".join(self.inputs))
-        table.add_row("outputs", "\n".join(self.outputs))
+        table.add_row("signatures", escape(", ".join(self.signatures)) or "none")
+        table.add_row("inputs", escape("\n".join(self.inputs)))
+        table.add_row("outputs", escape("\n".join(self.outputs)))
         table.add_row("tensors", ", ".join(f"{count} {kind}" for kind, count in self.tensor_dtypes.items()))
-        table.add_row("operators", ", ".join(f"{count} {name}" for name, count in self.operators.items()))
-        whole = "the whole graph" if self.fully_delegated else f"left outside: {self._outside()}"
+        table.add_row(
+            "operators", escape(", ".join(f"{count} {name}" for name, count in self.operators.items()))
+        )
+        whole = "the whole graph" if self.fully_delegated else f"left outside: {escape(self._outside())}"
         table.add_row("XNNPACK partitions", f"{self.delegate_partitions}, {whole}")
         table.add_row("oldest runtime", escape(self.minimum_runtime))
         if self.manifest is None:
@@ -99,12 +99,7 @@ def inspect(path: str | Path) -> Inspection:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"`path` must be a .tflite file. No such file: {str(path)!r}")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            job = {"task": "inspect", "file": str(path.resolve())}
-            result = child.run_job(Path(folder), job, lambda *_: None, needs_keras=False)
-        except ConversionError as error:
-            raise ConversionError(f"{str(path)!r} can't be inspected. {error}") from error
+    result = foreign.run_job(path, {"task": "inspect"}, "can't be inspected")
     for field in ("inputs", "outputs", "signatures", "partition_map"):
         result[field] = tuple(result[field])
     return Inspection(path=path, size_bytes=path.stat().st_size, **result)

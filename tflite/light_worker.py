@@ -11,8 +11,8 @@ import types
 from pathlib import Path
 
 
-def main() -> int:
-    """Run the worker on the folder that the command line names."""
+def replace_packages() -> None:
+    """Put empty packages in the place of those that import Keras."""
     here = Path(__file__).resolve().parent
     # This folder's `inspect` and other names would hide those of Python. It may be spelled through a link.
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
@@ -20,6 +20,11 @@ def main() -> int:
         package = types.ModuleType(name)
         package.__path__ = path
         sys.modules[name] = package
+
+
+def main() -> int:
+    """Run the worker on the folder that the command line names."""
+    replace_packages()
     from keras_attention.tflite import worker
 
     return worker.main(Path(sys.argv[1]))

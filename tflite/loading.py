@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 
 import keras
 
+from keras_attention.tflite import foreign
 from keras_attention.tflite.errors import ConversionError
 
 _SAVE_AGAIN = "Save the model again with model.save(...)."
@@ -14,6 +16,8 @@ _SAVE_AGAIN = "Save the model again with model.save(...)."
 
 def load_model(path: str | Path) -> keras.Model:
     """Load a .keras (or .h5) file in safe mode: code inside the file is never run.
+
+    A child process looks through the file first, since a damaged one can end the process that reads it.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -29,27 +33,16 @@ def load_model(path: str | Path) -> keras.Model:
             f"{str(path)!r} is no complete .keras file (its zip directory is missing): it was cut short or "
             f"is of another format. {_SAVE_AGAIN}"
         )
-    if path.suffix == ".keras":
-        _check_sums(path)
+    foreign.run_job(path, {"task": "keras_file"}, "can't be loaded")
     try:
         model = keras.saving.load_model(path, compile=False, safe_mode=True)
     except Exception as error:  # Keras raises many kinds here; each becomes one with a cure
         raise ConversionError(f"{str(path)!r} can't be loaded: {_loading_cure(error)}") from error
-    return model
-
-
-def _check_sums(path: Path) -> None:
-    """Raise where a part of the zip file was changed, before HDF5's native code reads it."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()
-    except Exception as error:  # zipfile and zlib raise many kinds on damaged files
-        raise ConversionError(f"{str(path)!r} is a damaged .keras file: {error}. {_SAVE_AGAIN}") from error
-    if damaged is not None:
+    if not isinstance(model, keras.Model):
         raise ConversionError(
-            f"{str(path)!r} is a damaged .keras file: the checksum of {damaged!r} inside doesn't fit. "
-            f"{_SAVE_AGAIN}"
+            f"{str(path)!r} holds a {type(model).__name__}, not a whole model. {_SAVE_AGAIN}"
         )
+    return model
 
 
 def _loading_cure(error: Exception) -> str:
@@ -60,9 +53,30 @@ def _loading_cure(error: Exception) -> str:
             "registered layer (keras.saving.register_keras_serializable) or by keras.ops, and save again; "
             "or load the model yourself if you trust the file, and pass the model instead of the path."
         )
-    if "custom" in text or "Could not locate" in text or "could not be" in text.lower():
+    if "Could not locate" in text:
         return (
             f"{text}\nIf a layer is your own, register it with keras.saving.register_keras_serializable, "
             "import its module, and pass the loaded model instead of the path."
         )
-    return text
+    named = re.findall(
+        r"<class '[\w.]*?(\w+)'> could not be|class '(\w+)' using config|(\w+)\.__init__\(\)", text
+    )
+    where = next((f"its {name}" for names in reversed(named) for name in names if name), "it")
+    unknown = re.search(r"unexpected keyword argument '(\w+)'|Unrecognized keyword arguments.*?'(\w+)'", text)
+    if unknown is not None:
+        return (
+            f"{where} has an argument {unknown[1] or unknown[2]!r}, which this version of Keras "
+            f"({keras.__version__}) doesn't know. Load it with the version that saved it, and save it again."
+        )
+    reason = f" Keras said: {text}" if isinstance(_first_cause(error), ValueError | OSError) else ""
+    return (
+        f"{where} isn't configured as Keras {keras.__version__} wants it, or the weights don't fit: the file "
+        f"is damaged, or of another version. {_SAVE_AGAIN}{reason}"
+    )
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return what an error was raised from, at the very beginning."""
+    while (earlier := error.__cause__ or error.__context__) is not None:
+        error = earlier
+    return error

@@ -26,6 +26,15 @@ SUFFIX = ".manifest.json"
 SOURCES = ("evaluation", "calibration", "random")
 _SMALLEST_LIMIT = 8_000
 _LIMIT_SHARE = 0.05
+_JSON_NAMES = {
+    type(None): "null",
+    bool: "a truth value",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
 _MOST_BYTES = 256_000_000
 """More than any manifest of ours holds; what is larger is not read."""
 
@@ -152,7 +161,9 @@ def parse(data: bytes, where: str) -> dict[str, Any]:
         document = json.loads(data, parse_constant=_refuse)
         _check_document(document)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        reason = f"entry {error} is missing" if isinstance(error, KeyError) else error
+        reason = f"entry {error} is missing" if isinstance(error, KeyError) else str(error)
+        if isinstance(error, UnicodeDecodeError):
+            reason = "it is no text"
         raise ValueError(
             f"{where} is damaged, or not one of keras_attention.tflite: {reason}. Convert the model again."
         ) from error
@@ -183,7 +194,7 @@ def _refuse(name: str) -> None:
 
 def _expect(value: Any, kinds: type | tuple[type, ...], where: str) -> Any:
     if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
-        raise TypeError(f"{where} has the wrong type, {type(value).__name__}")
+        raise TypeError(f"{where} has the wrong type, {_JSON_NAMES[type(value)]}")
     return value
 
 

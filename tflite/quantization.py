@@ -7,6 +7,7 @@ well by itself: which operators to touch (`regions.py`) and which ranges to use 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import re
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from keras_attention.tflite import calibration
+from keras_attention.tflite import embedding_tables
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import half_precision
 from keras_attention.tflite import layer_names
@@ -96,11 +98,14 @@ def quantize(
     if precision == "dynamic":
         graph = graphs.read_graph(content)
         plan = regions.plan_dynamic(graph)
-        return Quantized(_apply(content, graph, plan, None), dynamic=len(plan.dynamic))
+        content, changes = _with_tables(_apply(content, graph, plan, None))
+        return Quantized(content, dynamic=len(plan.dynamic), changes=changes)
     if samples is None:
         raise ValueError(f"precision={precision!r} needs calibration samples.")
     if precision == "int8":
-        return _regional(content, samples, frozenset(float_layers), with_sensitivity, progress)
+        found = _regional(content, samples, frozenset(float_layers), with_sensitivity, progress)
+        content, changes = _with_tables(found.content)
+        return dataclasses.replace(found, content=content, changes=changes)
     bits = 8 if precision == "int8_full" else 16
     found = search.to_integers(
         content, samples, bits, io_dtype=io_dtype, with_noise=with_sensitivity, progress=progress
@@ -166,6 +171,15 @@ def _regional(
         len(plan.dynamic),
         sensitivity=noise,
     )
+
+
+def _with_tables(content: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """Store lookup tables in int8; return the file, and what was changed in words."""
+    graph = graphs.read_graph(content)
+    count = embedding_tables.quantize_tables(graph)
+    if not count:
+        return content, ()
+    return graphs.write_graph(graph), (f"{count} lookups read int8 tables",)
 
 
 def _tensors_to_watch(graph: Any, plan: regions.Plan) -> list[int]:

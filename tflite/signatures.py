@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import keras
 from keras_attention.tflite import arguments
 from keras_attention.tflite import child
 from keras_attention.tflite import files
+from keras_attention.tflite import leftovers
 from keras_attention.tflite import merging
 from keras_attention.tflite.conversion import convert
 from keras_attention.tflite.progress import StageProgress
@@ -79,8 +79,7 @@ def convert_signatures(
         for name, model in models.items()
     }
     content = merging.merge({name: one.content for name, one in converted.items()})
-    with StageProgress(verbose) as progress, tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with StageProgress(verbose) as progress, leftovers.work_folder() as folder:
         (folder / "merged.tflite").write_bytes(content)
         for number, one in enumerate(converted.values()):
             (folder / f"{number}.tflite").write_bytes(one.content)

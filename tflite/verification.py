@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,10 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from keras_attention.tflite import child
+from keras_attention.tflite import foreign
 from keras_attention.tflite import manifest as manifests
 from keras_attention.tflite import metrics
-from keras_attention.tflite.errors import ConversionError
 
 
 @dataclass(frozen=True)
@@ -132,16 +130,11 @@ def verify(path: str | Path, *, manifest: str | Path | None = None, num_threads:
     chosen = Path(manifest) if manifest is not None else beside if beside.is_file() else None
     job = {
         "task": "verify",
-        "file": str(path.resolve()),
         "manifest": None if chosen is None else str(chosen.resolve()),
         "asked_for": manifest is not None,
         "threads": num_threads,
     }
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            result = child.run_job(Path(folder), job, lambda *_: None, needs_keras=False)
-        except ConversionError as error:
-            raise ConversionError(f"{str(path)!r} can't be verified. {error}") from error
+    result = foreign.run_job(path, job, "can't be verified")
     return Verification(
         path=path,
         origin=result["origin"],

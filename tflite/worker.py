@@ -6,6 +6,7 @@ failure.json with the reason. Progress goes to standard output, one JSON object 
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import os
@@ -16,6 +17,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+_PARENT_DEATH_SIGNAL = 1
+"""PR_SET_PDEATHSIG of <sys/prctl.h>."""
 _BACKTRACE = re.compile(r"\s*(<unknown>|loc\(|callsite\(|note: ).*")
 
 
@@ -25,6 +28,8 @@ def main(folder: Path) -> int:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process itself
     job = json.loads((folder / "job.json").read_text())
+    _end_at_once_with_parent(job["parent"])
+    _limit_memory(job["memory_bytes"])
     try:
         task = importlib.import_module(f"keras_attention.tflite.jobs.{job['task']}")
         result = task.run(folder, job, emit)
@@ -40,6 +45,8 @@ def main(folder: Path) -> int:
 
 def _readable(error: Exception) -> str:
     """Return the error's text without MLIR's call sites, with a cure where the cause is known."""
+    if isinstance(error, MemoryError):
+        return f"it takes more memory than there is for it. {error}".rstrip()
     lines = [line for line in str(error).splitlines() if line.strip() and not _BACKTRACE.fullmatch(line)]
     text = "\n".join(lines[:30]) or type(error).__name__
     missing = sorted(set(re.findall(r"\b(?:tf\.|Flex)(\w+)", text)))
@@ -70,6 +77,27 @@ def _end_with_parent() -> None:
     """Wait for the parent's end of standard input to close, which it does however the parent ends."""
     sys.stdin.read()
     os._exit(2)
+
+
+def _end_at_once_with_parent(parent: int) -> None:
+    """Let Linux end this process with its parent, also while native code keeps Python's threads waiting."""
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before the line above
+        os._exit(2)
+
+
+def _limit_memory(size: int | None) -> None:
+    """Let allocations beyond so many bytes fail, so that a file can't take the machine's memory."""
+    if size is None or sys.platform == "win32":
+        return
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    size = size if hard == resource.RLIM_INFINITY else min(size, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (size, hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 if __name__ == "__main__":

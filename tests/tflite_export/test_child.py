@@ -42,8 +42,9 @@ def run(tmp_path, monkeypatch):
 
     def run(code, progress=lambda *_: None):
         run.code = code
-        return child.run_job(tmp_path, {"task": "nothing", "answer": 41}, progress)
+        return child.run_job(tmp_path, {"task": "nothing", "answer": 41}, progress, limits=run.limits)
 
+    run.limits = None
     run.started = started
     monkeypatch.setattr(child.subprocess, "Popen", start)
     yield run
@@ -175,7 +176,8 @@ def real_worker(tmp_path):
     """The real worker, waiting for a file that never comes."""
     pipe = tmp_path / "never.tflite"
     os.mkfifo(pipe)
-    (tmp_path / "job.json").write_text(json.dumps({"task": "inspect", "file": str(pipe)}))
+    job = {"task": "inspect", "file": str(pipe), "parent": os.getpid(), "memory_bytes": None}
+    (tmp_path / "job.json").write_text(json.dumps(job))
     process = START(
         [sys.executable, "-m", "keras_attention.tflite.worker", str(tmp_path)],
         stdin=subprocess.PIPE,
@@ -198,6 +200,86 @@ def test_child_ignores_ctrl_c_and_ends_when_its_standard_input_closes(real_worke
         real_worker.wait(0.5)
     real_worker.stdin.close()
     assert real_worker.wait(10) == 2
+
+
+# --- limits for files of unknown origin
+
+
+def limited(run, code, seconds=60.0, memory=2**30):
+    limits = child.Limits(seconds, memory)
+    run.limits = limits
+    return run(code)
+
+
+def test_a_child_that_does_not_end_is_ended(run):
+    began = time.monotonic()
+    with pytest.raises(ConversionError, match=r"While reading the file: it took more than 0\.5 seconds"):
+        limited(run, 'emit("inspect", 0, 0); time.sleep(60)', seconds=0.5)
+    assert time.monotonic() - began < 30
+
+
+def test_an_end_by_a_signal_is_told_as_a_damaged_file(run):
+    with pytest.raises(ConversionError) as caught:
+        limited(run, 'emit("inspect", 0, 0); os.kill(os.getpid(), signal.SIGSEGV)')
+    assert "by signal SIGSEGV. The file is damaged" in str(caught.value)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such limit")
+def test_memory_is_limited(run):
+    code = """
+    worker._limit_memory(json.loads((folder / "job.json").read_text())["memory_bytes"])
+    try:
+        bytearray(3 * 2**29)
+    except MemoryError as error:
+        message = worker._readable(error)
+        (folder / "failure.json").write_text(json.dumps({"message": message}))
+        sys.exit(1)
+    """
+    with pytest.raises(
+        ConversionError, match=r"While starting: it takes more memory than there is for it\.$"
+    ):
+        limited(run, code)
+
+
+def test_a_child_without_limits_gets_none(run, tmp_path):
+    run(finish())
+    job = json.loads((tmp_path / "job.json").read_text())
+    assert job["memory_bytes"] is None and job["parent"] == os.getpid()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a signal of Linux")
+def test_a_child_whose_python_waits_ends_with_its_parent(tmp_path):
+    """Native code that keeps Python's lock would keep the watching thread from ending the process."""
+    code = f"""
+    import ctypes, importlib.util, os
+    spec = importlib.util.spec_from_file_location("worker", {worker.__file__!r})
+    worker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(worker)
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        worker._end_at_once_with_parent(parent)
+        print(os.getpid(), flush=True)
+        ctypes.PyDLL(None).sleep(60)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    """
+    parent = START([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True)
+    pid = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    end = time.monotonic() + 5
+    while time.monotonic() < end and alive(pid):
+        time.sleep(0.02)
+    assert not alive(pid)
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 # --- the worker's messages

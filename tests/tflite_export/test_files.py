@@ -2,11 +2,16 @@
 
 import errno
 import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from keras_attention.tflite import files
+from keras_attention.tflite import leftovers
+from keras_attention.tflite import light_worker
 
 
 def contents(folder):
@@ -87,3 +92,85 @@ def test_check_writable_refuses(tmp_path):
             files.check_writable(path)
         assert repr(str(path)) in str(caught.value)
     assert contents(tmp_path) == {"file": b""}
+
+
+# --- writers that were killed
+
+WRITER = """
+import importlib.util, os, sys, time
+from pathlib import Path
+spec = importlib.util.spec_from_file_location("light_worker", sys.argv[1])
+light_worker = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(light_worker)
+light_worker.replace_packages()
+from keras_attention.tflite import files
+
+def wait(*_):
+    print("writing", flush=True)
+    time.sleep(60)
+
+os.fsync = wait
+files.write_whole(Path(sys.argv[2]), b"new bytes" * 1000)
+"""
+
+
+@pytest.fixture
+def writer(tmp_path):
+    """A process in the middle of writing over a file, and the file."""
+    path = tmp_path / "model.tflite"
+    path.write_bytes(b"old")
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, light_worker.__file__, str(path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "writing\n"
+    yield process, path
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next(writer, tmp_path):
+    process, path = writer
+    process.kill()
+    process.wait()
+    assert len(contents(tmp_path)) == 2 and path.read_bytes() == b"old"
+    files.write_whole(path, b"newer")
+    assert contents(tmp_path) == {"model.tflite": b"newer"}
+
+
+def test_what_a_living_writer_writes_is_left_alone(writer, tmp_path):
+    _, path = writer
+    files.write_whole(path, b"newer")
+    (part,) = set(contents(tmp_path)) - {"model.tflite"}
+    assert part.endswith(".part") and path.read_bytes() == b"newer"
+
+
+def test_parts_of_others_are_left_alone(tmp_path):
+    (tmp_path / "mine.part").write_bytes(b"")
+    (tmp_path / ".keras_attention.notes").write_bytes(b"")
+    files.write_whole(tmp_path / "model.tflite", b"new")
+    assert len(contents(tmp_path)) == 3
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_work_folder_goes_with_its_owner(temporary):
+    abandoned = temporary / "keras_attention.abandoned"
+    (abandoned / "candidate_0").mkdir(parents=True)
+    (temporary / "keras_attention.link").symlink_to(temporary / "elsewhere")
+    (temporary / "other").mkdir()
+    with leftovers.work_folder() as first, leftovers.work_folder() as second:
+        assert not abandoned.exists()
+        assert first.is_dir() and second.is_dir() and first != second, "folders in use are left alone"
+        (first / "file").write_bytes(b"")
+    assert {path.name for path in temporary.iterdir()} == {"keras_attention.link", "other"}
+
+
+def test_work_folder_is_removed_after_an_error(temporary):
+    with pytest.raises(ZeroDivisionError), leftovers.work_folder():
+        raise ZeroDivisionError
+    assert not list(temporary.iterdir())

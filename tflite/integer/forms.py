@@ -6,6 +6,7 @@ Each function takes the graph and one operator and returns the operators that st
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,31 @@ from ai_edge_litert import schema_py_generated as schema
 
 from keras_attention.tflite import editing
 from keras_attention.tflite import graph as graphs
+from keras_attention.tflite.integer.scales import Range
 
 _RELU6 = schema.ActivationFunctionType.RELU6
 _GELU_CUBE, _GELU_SLOPE = 0.044715, 2.0 * float(np.sqrt(2.0 / np.pi))
 
 
-def rewrite(graph: Any, bits: int) -> None:
-    """Replace the operators of subgraph 0 that have no kernel of 8 or 16 bits but another form."""
+def rewrite(graph: Any, bits: int, ranges: Mapping[int, Range]) -> None:
+    """Replace the operators of subgraph 0 that have no kernel of 8 or 16 bits but another form.
+
+    Args:
+        graph: the float graph, changed in place.
+        bits: 8 or 16.
+        ranges: tensor index -> range of the float activations.
+    """
     forms = {**_FORMS, **(_FORMS_16 if bits == 16 else {})}
     subgraph = graph.subgraphs[0]
     operators = []
     for operator in subgraph.operators:
-        form = forms.get(graphs.operator_name(graph, operator))
-        operators += (form(graph, operator) if form is not None else None) or [operator]
+        name = graphs.operator_name(graph, operator)
+        form = forms.get(name)
+        if name == "SQRT":
+            written = _square_root(graph, operator, bits, ranges)
+        else:
+            written = None if form is None else form(graph, operator)
+        operators += written or [operator]
     subgraph.operators = operators
 
 
@@ -43,11 +56,13 @@ def take_integer_ids(graph: Any) -> list[int]:
         targets = {subgraph.tensors[op.outputs[0]].type for op in readers}
         if any(graphs.operator_name(graph, op) != "CAST" for op in readers) or len(targets) != 1:
             continue
+        results = {op.outputs[0] for op in readers}
+        if {tensor, *results} & set(graphs.indices(subgraph.outputs)):
+            continue
         (kind,) = targets
         if kind not in (schema.TensorType.INT32, schema.TensorType.INT64):
             continue
         subgraph.tensors[tensor].type = kind
-        results = {op.outputs[0] for op in readers}
         subgraph.operators = [op for op in subgraph.operators if op not in readers]
         for operator in subgraph.operators:
             operator.inputs = [tensor if index in results else int(index) for index in operator.inputs]
@@ -95,9 +110,14 @@ def _square(graph: Any, operator: Any) -> list[Any]:
     return chain.operators
 
 
-def _square_root(graph: Any, operator: Any) -> list[Any]:
+def _square_root(graph: Any, operator: Any, bits: int, ranges: Mapping[int, Range]) -> list[Any] | None:
+    """Take x / sqrt(x), bounded where x is less than a step: at 0 the quotient has no end."""
     chain, x, result = _chain(graph, operator)
-    chain.add("MUL", x, chain.add("RSQRT", x), target=result)
+    highest = ranges.get(x, (0.0, 0.0))[1]
+    if highest <= 0.0:
+        return None
+    bounded = chain.add("MAXIMUM", x, highest / 2**bits)
+    chain.add("MUL", x, chain.add("RSQRT", bounded), target=result)
     return chain.operators
 
 
@@ -158,7 +178,6 @@ _FORMS: dict[str, Callable[[Any, Any], list[Any] | None]] = {
     "CAST": _cast,
     "NEG": _negate,
     "RELU_N1_TO_1": _clip,
-    "SQRT": _square_root,
     "SQUARE": _square,
 }
 _FORMS_16: dict[str, Callable[[Any, Any], list[Any] | None]] = {

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
+from keras_attention.tflite import editing
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite.integer import kernels
 from keras_attention.tflite.integer import scales as scaling
@@ -113,6 +114,8 @@ class _Writer:
             inputs = [int(t) for t in operator.inputs]
             for position, tensor in self._reads[index]:
                 inputs[position] = self._as_integer(tensor, self._asked.get((index, position)))
+                if name in kernels.COMPARISONS:
+                    inputs[position] = self._comparable(inputs[position])
             operator.inputs = inputs
         for tensor in graphs.indices(operator.outputs):
             if tensor in self._scales:
@@ -168,6 +171,23 @@ class _Writer:
             self._converted[key] = self._convert(self._integers[tensor], asked, "QUANTIZE", 2)
         return self._converted[key]
 
+    def _comparable(self, source: int) -> int:
+        """Return the same integers with a larger or smaller scale, where the comparisons need one."""
+        tensor = self._subgraph.tensors[source]
+        step, zero_point = np.float32(tensor.quantization.scale[0]), int(tensor.quantization.zeroPoint[0])
+        if 1 / kernels.COMPARED_STEPS <= step < 1:
+            return source
+        factor = float(2.0 ** -(np.floor(np.log2(step)) + 1))
+        scale = Scale(np.array([step * factor]), zero_point, self._bits)
+        if graphs.is_constant(self._graph, tensor):
+            return self._like(source, scale, tensor.buffer)
+        most = 2 ** (self._bits - 1) - 1
+        stored = self._store(np.array(factor), Scale(np.array([factor / most]), 0, self._bits))
+        target, version = self._like(source, scale), kernels.KERNELS["MUL"].version(self._bits) or 1
+        operator = editing.new_operator(self._graph, "MUL", [source, stored], [target], version)
+        self._operators.append(operator)
+        return target
+
     def _as_float(self, tensor: int) -> int:
         if tensor not in self._floats and self._integers.get(tensor) != tensor:
             return tensor
@@ -181,19 +201,17 @@ class _Writer:
 
     def _convert(self, source: int, scale: Scale | None, name: str, version: int) -> int:
         """Append a conversion of a tensor and return its result."""
-        target = schema.TensorT()
-        target.shape = self._subgraph.tensors[source].shape
-        target.name, target.buffer, target.type = b"", 0, schema.TensorType.FLOAT32
+        target = self._like(source, scale)
+        self._operators.append(editing.new_operator(self._graph, name, [source], [target], version))
+        return target
+
+    def _like(self, source: int, scale: Scale | None, buffer: int = 0) -> int:
+        """Add a tensor of the same shape with a scale, or a float one."""
+        shape = self._subgraph.tensors[source].shape
+        target = editing.add_tensor(self._subgraph, shape, schema.TensorType.FLOAT32, buffer)
         if scale is not None:
-            _describe(target, scale)
-        self._subgraph.tensors.append(target)
-        operator = schema.OperatorT()
-        operator.opcodeIndex = graphs.operator_code(
-            self._graph, getattr(schema.BuiltinOperator, name), version
-        )
-        operator.inputs, operator.outputs = [source], [len(self._subgraph.tensors) - 1]
-        self._operators.append(operator)
-        return len(self._subgraph.tensors) - 1
+            _describe(self._subgraph.tensors[target], scale)
+        return target
 
     def _constant(self, tensor: int, asked: Scale | None) -> int:
         """Return the integer form of a constant that is no weight."""

@@ -53,6 +53,11 @@ _UNIT = (1 / 256, -128), 1 / 32768
 _SIGNED = (1 / 128, 0), 1 / 32768
 """Outputs from -1 to 1."""
 
+COMPARISONS = frozenset({"EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL"})
+"""Operators that multiply by their inputs' scale, which must be below 1, and round to 256ths."""
+COMPARED_STEPS = 128
+"""Their scale must exceed one part in so many, so that neighbours stay apart."""
+
 KERNELS: dict[str, Kernel] = {
     "ABS": Kernel(FREE, 2, 3),
     "ADD": Kernel(FREE, 2, 3),

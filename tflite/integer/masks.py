@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_attention.tflite import editing
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite.integer.scales import Range
 
@@ -44,6 +45,9 @@ _PASSED = frozenset(
 """Operators through which a mask reaches the softmax."""
 
 
+_SOFTMAX = frozenset({"SOFTMAX", "LOG_SOFTMAX"})
+
+
 def bound(graph: Any, ranges: Mapping[int, Range], bits: int) -> int:
     """Replace the large constants in front of each softmax, and return how many there were.
 
@@ -54,19 +58,35 @@ def bound(graph: Any, ranges: Mapping[int, Range], bits: int) -> int:
     """
     subgraph = graph.subgraphs[0]
     producer = {t: op for op in subgraph.operators for t in graphs.indices(op.outputs)}
-    replaced: dict[int, float] = {}
+    confined = _confined(graph)
+    replaced: dict[tuple[int, int], float] = {}
     for operator in subgraph.operators:
-        if graphs.operator_name(graph, operator) in ("SOFTMAX", "LOG_SOFTMAX"):
+        if graphs.operator_name(graph, operator) in _SOFTMAX:
             reached = _reached(graph, producer, int(operator.inputs[0]))
             scores = [ranges[t] for t in reached if t in ranges and max(map(abs, ranges[t])) < LARGE]
             size = max((high - low for low, high in scores), default=0.0) + MARGINS[bits]
             lowest = min((low for low, _ in scores), default=0.0) - MARGINS[bits]
-            for tensor, selected in _large_constants(graph, producer, reached):
-                value = lowest if selected else -size
-                replaced[tensor] = min(replaced.get(tensor, 0.0), value)
-    for tensor, value in replaced.items():
-        _replace(graph, subgraph.tensors[tensor], value)
+            for target, tensor, selected in _large_constants(graph, producer, reached):
+                if target in confined:
+                    value = lowest if selected else -size
+                    replaced[target, tensor] = min(replaced.get((target, tensor), 0.0), value)
+    for (target, tensor), value in replaced.items():
+        bounded = _bounded(graph, tensor, value)
+        producer[target].inputs = [bounded if t == tensor else int(t) for t in producer[target].inputs]
     return len(replaced)
+
+
+def _confined(graph: Any) -> set[int]:
+    """Return the tensors whose values reach nothing but a softmax: only there a mask may change."""
+    subgraph = graph.subgraphs[0]
+    found = {t for op in subgraph.operators for t in graphs.indices(op.outputs)}
+    found -= set(graphs.indices(subgraph.outputs))
+    for operator in reversed(subgraph.operators):  # readers come before what they read
+        name = graphs.operator_name(graph, operator)
+        passes = name in _PASSED and found.issuperset(graphs.indices(operator.outputs))
+        if name not in _SOFTMAX and not passes:
+            found -= set(graphs.indices(operator.inputs))
+    return found
 
 
 def _reached(graph: Any, producer: Mapping[int, Any], start: int) -> list[int]:
@@ -83,8 +103,10 @@ def _reached(graph: Any, producer: Mapping[int, Any], start: int) -> list[int]:
     return list(found)
 
 
-def _large_constants(graph: Any, producer: Mapping[int, Any], reached: list[int]) -> list[tuple[int, bool]]:
-    """Return the constants with large values, and whether each is put in place of a score."""
+def _large_constants(
+    graph: Any, producer: Mapping[int, Any], reached: list[int]
+) -> list[tuple[int, int, bool]]:
+    """Return (result, constant, whether it is put in place of a score) where a constant has large values."""
     tensors = graph.subgraphs[0].tensors
     selections = {"SELECT", "SELECT_V2", "MAXIMUM", "PADV2", "CONCATENATION"}
     found = []
@@ -96,15 +118,15 @@ def _large_constants(graph: Any, producer: Mapping[int, Any], reached: list[int]
             if tensor in reached and graphs.is_constant(graph, tensors[tensor]):
                 values = graphs.constant_value(graph, tensors[tensor])
                 if values.size and np.abs(values).max() >= LARGE:
-                    found.append((tensor, graphs.operator_name(graph, operator) in selections))
+                    found.append((target, tensor, graphs.operator_name(graph, operator) in selections))
     return found
 
 
-def _replace(graph: Any, tensor: Any, value: float) -> None:
-    """Store a copy of the constant with its large values replaced, their signs kept."""
-    values = graphs.constant_value(graph, tensor)
-    bounded = np.where(np.abs(values) >= LARGE, -np.sign(values) * value, values).astype("<f4")
-    buffer = type(graph.buffers[tensor.buffer])()
-    buffer.data = np.frombuffer(bounded.tobytes(), np.uint8)
-    graph.buffers.append(buffer)
-    tensor.buffer = len(graph.buffers) - 1
+def _bounded(graph: Any, tensor: int, value: float) -> int:
+    """Store a copy of a constant with its large values replaced, their signs kept."""
+    subgraph = graph.subgraphs[0]
+    values = graphs.constant_value(graph, subgraph.tensors[tensor])
+    bounded = np.where(np.abs(values) >= LARGE, -np.sign(values) * value, values)
+    copy = editing.add_constant(graph, subgraph, bounded.astype(np.float32))
+    subgraph.tensors[copy].name = subgraph.tensors[tensor].name
+    return copy

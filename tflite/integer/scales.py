@@ -165,7 +165,9 @@ def _shared(
         joined = _union([*constants, *(ranges[tensor] for _, tensor in read if tensor in scales)])
     fitting = from_range(joined, bits)
     for scale in present:  # the very same values: no conversion is needed
-        if scale.zero_point == fitting.zero_point and np.allclose(scale.scale, fitting.scale, rtol=1e-6):
+        if scale.zero_point == fitting.zero_point and np.allclose(
+            scale.scale, fitting.scale, rtol=1e-6, atol=0.0
+        ):
             return scale
     return fitting
 

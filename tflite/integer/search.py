@@ -103,7 +103,7 @@ def prepare(content: bytes, samples: Mapping[str, np.ndarray], bits: int, *, who
     gathered = affine.gather(graph)
     if gathered:
         changes.append(f"{gathered} chains of factors and addends gathered")
-    forms.rewrite(graph, bits)
+    forms.rewrite(graph, bits, ranges)
     layer_names.complete(graph)
     place = graphs.remove_unused(graph)
     return Prepared(

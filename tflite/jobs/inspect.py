@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from keras_attention.tflite import file_structure
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import manifest as manifests
 from keras_attention.tflite import partitions
@@ -19,10 +20,10 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
 
     emit("inspect", 0, 0)
     content = Path(job["file"]).read_bytes()
+    graph = file_structure.read(content)
     try:
-        graph = graphs.read_graph(content)
         found = {**describe(content), "signatures": graphs.signature_names(graph)}
-    except Exception as error:  # flatbuffer classes raise whatever the wrong bytes lead to
+    except (RuntimeError, ValueError) as error:
         raise ValueError(f"The file is damaged, or needs another runtime: {error}") from error
     return {**found, "manifest": manifests.read_embedded(graph)}
 

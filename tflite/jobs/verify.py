@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_attention.tflite import file_structure
 from keras_attention.tflite import golden
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import manifest as manifests
@@ -23,15 +24,17 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     del folder
     emit("inspect", 0, 0)
     content = Path(job["file"]).read_bytes()
-    try:
-        graph = graphs.read_graph(content)
-        interface = graphs.interface(graph)
-    except Exception as error:  # flatbuffer classes raise whatever the wrong bytes lead to
-        raise ValueError(f"The file is damaged, or no .tflite file: {error}") from error
+    graph = file_structure.read(content)
+    interface = graphs.interface(graph)
     document, origin, remarks, faults = _choose(graph, hashlib.sha256(content).hexdigest(), job)
     _check_interface(document, interface)
     emit("replay", 0, 0)
-    outputs = _replay(content, document, job["threads"], emit)
+    try:
+        outputs = _replay(content, document, job["threads"], emit)
+    except RuntimeError as error:
+        raise ValueError(
+            f"The runtime can't run the file, which is damaged or needs another: {error}"
+        ) from error
     faults += [
         f"output {output['name']!r} answers {output['difference']:.3g} away from the stored answers, where "
         f"{output['allowed']:.3g} is allowed"

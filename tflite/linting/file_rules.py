@@ -6,7 +6,7 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
 
-from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import file_structure
 from keras_attention.tflite.linting import file_constants
 from keras_attention.tflite.linting import file_graph
 from keras_attention.tflite.linting import file_interface
@@ -38,12 +38,9 @@ def check_content(content: bytes) -> list[Finding]:
     Raises:
         ValueError: the bytes are no .tflite file, or a damaged one.
     """
-    try:
-        graph = graphs.read_graph(content)
-        findings = [finding for rule in _RULES for finding in rule(graph)]
-        lacks_kernels = any(operator.is_custom for operator in file_graph.operators(graph))
-    except Exception as error:  # flatbuffer classes raise whatever the wrong bytes lead to
-        raise ValueError(f"The file is damaged: {error}") from error
+    graph = file_structure.read(content)
+    findings = [finding for rule in _RULES for finding in rule(graph)]
+    lacks_kernels = any(operator.is_custom for operator in file_graph.operators(graph))
     if not lacks_kernels:  # KA203 has said that the plain runtime refuses the file
         try:
             findings.extend(file_partitions.outside_xnnpack(content))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import keras
 
-from keras_attention.tflite import child
+from keras_attention.tflite import foreign
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.linting import model_rules
 from keras_attention.tflite.linting import registry
@@ -70,7 +69,11 @@ def _check_path(path: Path) -> list[Finding]:
         is_tflite = stream.read(8)[4:] == _MARK
     if is_tflite or path.suffix == ".tflite":
         return _check_file(path)
-    return _check_model(load_model(path))
+    model = load_model(path)
+    try:
+        return _check_model(model)
+    except Exception as error:  # a model from a file may be odd in any way
+        raise ConversionError(f"{str(path)!r} can't be checked. {error}") from error
 
 
 def _check_model(model: Any) -> list[Finding]:
@@ -83,10 +86,5 @@ def _check_model(model: Any) -> list[Finding]:
 
 
 def _check_file(path: Path) -> list[Finding]:
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            job = {"task": "check", "file": str(path.resolve())}
-            result = child.run_job(Path(folder), job, lambda *_: None, needs_keras=False)
-        except ConversionError as error:
-            raise ConversionError(f"{str(path)!r} can't be checked. {error}") from error
+    result = foreign.run_job(path, {"task": "check"}, "can't be checked")
     return [Finding(**finding) for finding in result["findings"]]

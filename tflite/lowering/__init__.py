@@ -17,6 +17,7 @@ from typing import Any
 
 import keras
 
+from keras_attention.tflite.lowering import addition
 from keras_attention.tflite.lowering import double_precision
 from keras_attention.tflite.lowering import flash_attention
 from keras_attention.tflite.lowering import precision_policy
@@ -25,7 +26,13 @@ from keras_attention.tflite.lowering import stateful
 from keras_attention.tflite.lowering.patch import Lowering
 from keras_attention.tflite.lowering.patch import Patch
 
-_PASSES = (precision_policy.patches, flash_attention.patches, recurrent.patches, stateful.patches)
+_PASSES = (
+    precision_policy.patches,
+    flash_attention.patches,
+    recurrent.patches,
+    stateful.patches,
+    addition.patches,
+)
 _Pass = Callable[[list[Any], Lowering], Iterator[Patch]]
 _LOCK = threading.RLock()
 

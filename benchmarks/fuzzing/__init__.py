@@ -1,0 +1,1 @@
+"""Mutated .tflite and .keras files through `inspect`, `check` and `verify`."""

@@ -1,0 +1,81 @@
+"""Makes float files integer and runs them, each in a process of its own; the tests read what came of it.
+
+Run as a program on a folder with NAME.tflite files and the samples.npz of each. Native code may crash on
+a wrong file, which then is a failed test and not the end of all tests.
+"""
+
+import json
+import os
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+
+
+def without_keras(package):
+    """Stand-ins for the packages that import Keras, which nothing here needs."""
+    for name, path in (("keras_attention", []), ("keras_attention.tflite", [package])):
+        sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__path__ = path
+
+
+def run_one(content, samples, bits):
+    """Answers of the integer file beside those of the float one, and which operators are integer."""
+    from keras_attention.tflite import calibration
+    from keras_attention.tflite import graph as graphs
+    from keras_attention.tflite import metrics
+    from keras_attention.tflite import runtime
+    from keras_attention.tflite.integer import graph_writer
+    from keras_attention.tflite.integer import search
+
+    graph = graphs.read_graph(content)
+    ranges = calibration.collect_ranges(content, samples, search.float_activations(graph)).by_kind["minmax"]
+    chosen = search.integer_operators(graph, ranges, bits)
+    written = graph_writer.write_integer(content, chosen, ranges, bits, io_dtype="float32")
+    wanted, got = runtime.run_samples(content, samples), runtime.run_samples(written, samples)
+    new = graphs.read_graph(written)
+    kinds = {}
+    for operator in new.subgraphs[0].operators:
+        tensors = [new.subgraphs[0].tensors[t] for t in (*operator.inputs, *operator.outputs) if t >= 0]
+        found = [graphs.tensor_type(tensor) for tensor in tensors]
+        kinds.setdefault(graphs.operator_name(new, operator), []).append(found)
+    return {
+        "sqnr_db": [metrics.sqnr_db(a, b) for a, b in zip(wanted, got, strict=True)],
+        "equal": [float(np.mean(a == b)) for a, b in zip(wanted, got, strict=True)],
+        "kinds": kinds,
+    }
+
+
+def run_apart(path, bits):
+    """The result of `run_one` in a forked process, or the signal that ended it."""
+    with np.load(path.with_suffix(".npz")) as data:
+        samples = dict(data)
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            result = run_one(path.read_bytes(), samples, bits)
+        except Exception as error:
+            result = {"error": f"{type(error).__name__}: {error}"}
+        with os.fdopen(writing, "w") as stream:
+            json.dump(result, stream)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as stream:
+        text = stream.read()
+    _, status = os.waitpid(pid, 0)
+    return json.loads(text) if text else {"error": f"the process ended with status {status}"}
+
+
+if __name__ == "__main__":
+    without_keras(sys.argv[1])
+    from keras_attention.tflite.integer import search  # noqa: F401  imported once, not in each process
+
+    folder = Path(sys.argv[2])
+    results = {
+        f"{path.stem} {bits}": run_apart(path, bits)
+        for path in sorted(folder.glob("*.tflite"))
+        for bits in (8, 16)
+    }
+    (folder / "results.json").write_text(json.dumps(results))
