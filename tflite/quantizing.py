@@ -70,7 +70,7 @@ def quantize(
         target: where the file is to run, for "auto": "cpu", "gpu", "npu" or "microcontroller".
         min_agreement: least share, 0 to 1, of samples answered as by the float file. Defaults to 0.99 for
             "auto".
-        min_sqnr_db: least signal-to-quantization-noise ratio, in dB. Defaults to 10.
+        min_sqnr_db: least signal-to-quantization-noise ratio, in dB. Defaults to that of `convert`.
         max_metric_drop: largest loss of accuracy (or gain of mean absolute error) against the float file.
         task: "classification" or "regression" for all outputs. Defaults to classification where an
             output's last axis has two entries or more.
