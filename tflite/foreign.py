@@ -27,7 +27,6 @@ def run_job(path: Path, job: Mapping[str, Any], failed: str) -> dict[str, Any]:
     Raises:
         ConversionError: naming the file and the reason; also where the job took too long or too much.
     """
-    limits = child.Limits(MOST_SECONDS, _memory())
     with leftovers.work_folder() as folder:
         try:
             return child.run_job(
@@ -35,14 +34,14 @@ def run_job(path: Path, job: Mapping[str, Any], failed: str) -> dict[str, Any]:
                 {**job, "file": str(path.resolve())},
                 lambda *_: None,
                 needs_keras=False,
-                limits=limits,
+                limits=limits(),
             )
         except ConversionError as error:
             raise ConversionError(f"{str(path)!r} {failed}. {error}") from error
 
 
-def _memory() -> int | None:
-    """Return half of this machine's memory: what a file asks for beyond, it can't get in earnest."""
+def limits() -> child.Limits:
+    """Return the bounds: half of this machine's memory, beyond which no file asks in earnest."""
     if sys.platform == "win32":
-        return None
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+        return child.Limits(MOST_SECONDS, None)
+    return child.Limits(MOST_SECONDS, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)

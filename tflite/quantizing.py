@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,8 @@ from keras_attention.tflite import child
 from keras_attention.tflite import choosing
 from keras_attention.tflite import fidelity
 from keras_attention.tflite import finishing
+from keras_attention.tflite import foreign
+from keras_attention.tflite import leftovers
 from keras_attention.tflite import manifest_entries
 from keras_attention.tflite import reporting
 from keras_attention.tflite import samples as sampling
@@ -69,7 +70,7 @@ def quantize(
         target: where the file is to run, for "auto": "cpu", "gpu", "npu" or "microcontroller".
         min_agreement: least share, 0 to 1, of samples answered as by the float file. Defaults to 0.99 for
             "auto".
-        min_sqnr_db: least signal-to-quantization-noise ratio, in dB. Defaults to 10.
+        min_sqnr_db: least signal-to-quantization-noise ratio, in dB. Defaults to that of `convert`.
         max_metric_drop: largest loss of accuracy (or gain of mean absolute error) against the float file.
         task: "classification" or "regression" for all outputs. Defaults to classification where an
             output's last axis has two entries or more.
@@ -111,10 +112,9 @@ def quantize(
     floors = fidelity.Floors(
         arguments.least_agreement(precision, min_agreement, max_metric_drop), min_sqnr_db, max_metric_drop
     )
-    with StageProgress(verbose) as progress, tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with StageProgress(verbose) as progress, leftovers.work_folder() as folder:
         (folder / "given.tflite").write_bytes(content)
-        found = _run(folder, {"task": "adopt"}, progress, title)
+        found = _run(folder, {"task": "adopt"}, progress, title, foreign.limits())
         signature, outputs = _signature(found), [entry["name"] for entry in found["outputs"]]
         entries = entries if manifest is not None else found["entries"]
         for key, side in (("features", "inputs"), ("labels", "outputs")):
@@ -151,7 +151,7 @@ def quantize(
             )
             _check_prepared(answers, form.answers(), title)
             measured = fidelity.compare(answers, candidate.answers, compared.targets, task)
-            return choosing.Judged(candidate, measured, floors.faults(measured))
+            return choosing.Judged(candidate, measured, floors.faults(measured, kind))
 
         if precision == "auto":
             choice = choosing.choose(make, target, loops=False)
@@ -184,9 +184,11 @@ def _read(file: Any) -> tuple[bytes, str]:
     return Path(file).read_bytes(), repr(str(file))
 
 
-def _run(folder: Path, job: dict[str, Any], progress: StageProgress, title: str) -> dict[str, Any]:
+def _run(
+    folder: Path, job: dict[str, Any], progress: StageProgress, title: str, limits: child.Limits | None = None
+) -> dict[str, Any]:
     try:
-        return child.run_job(folder, job, progress, needs_keras=False)
+        return child.run_job(folder, job, progress, needs_keras=False, limits=limits)
     except ConversionError as error:
         raise ConversionError(f"{title} can't be quantized. {error}") from error
 

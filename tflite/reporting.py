@@ -43,7 +43,7 @@ def make_report(
         float32_size: size of the float32 file without manifest.
         **measured: further fields of the report, as they are.
     """
-    candidate = choice.best.candidate
+    candidate, tasks = choice.best.candidate, choice.best.measured["task"]  # states have no task
     unrolled = sum(size for path, size in form.sizes.items() if path not in form.loops)
     quantization = dict(candidate.quantization)
     graph_changes = {f"graph, {i + 1}": text for i, text in enumerate(quantization.pop("changes"))}
@@ -65,7 +65,7 @@ def make_report(
         reason=choice.reason,
         sensitivity=sensitivity,
         worst_samples=worst_samples.find(
-            answers, candidate.answers, choice.best.measured["task"], form.outputs
+            answers[: len(tasks)], candidate.answers[: len(tasks)], tasks, form.outputs[: len(tasks)]
         ),
         manifest=dict(sealed.document["app"]),
         **file,

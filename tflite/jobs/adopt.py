@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from keras_attention.tflite import file_structure
 from keras_attention.tflite import float_files
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import manifest as manifests
@@ -16,12 +17,9 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     del job
     emit("adopt", 0, 0)
     content = (folder / "given.tflite").read_bytes()
-    try:
-        graph = graphs.read_graph(content)
-        reason = float_files.refusal(graph)
-        manifest = manifests.read_embedded(graph)
-    except Exception as error:  # flatbuffer classes raise whatever the wrong bytes lead to
-        raise ValueError(f"The file is damaged, or no .tflite file: {error}") from error
+    graph = file_structure.read(content)
+    reason = float_files.refusal(graph)
+    manifest = manifests.read_embedded(graph)
     if reason:
         raise ValueError(reason)
     changes = float_files.prepare(graph)
