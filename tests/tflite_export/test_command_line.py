@@ -129,6 +129,7 @@ def test_defaults(run, folder, recorded):
     assert kwargs == {
         "precision": "int8",
         "max_unrolled_steps": 512,
+        "batch_size": 1,
         "verbose": 0,
         **dict.fromkeys(none),
     }
