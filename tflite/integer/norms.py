@@ -130,9 +130,11 @@ class _Finder:
                 continue
             for x, factor in self._either(scaled):
                 core = self._core(factor)
-                if core is None or core[1] is None or core[0] != x:
+                if core is None or core[0] != x:
                     continue
                 _, mean, axes, variance, epsilon, gamma = core
+                if mean is None:
+                    continue
                 fits, beta = self._shift(shift, mean, factor)
                 if fits:
                     return Norm(x, mean, axes, variance, epsilon, gamma, beta, result)
