@@ -231,7 +231,7 @@ def convert(
         entries,
         precision=candidate.precision,
         packages=versions,
-        tasks=measured["task"],
+        tasks=(*measured["task"], *["regression"] * form.states),
         source=source,
         samples=list(compared.inputs.values()),
         keras_answers=reference,

@@ -45,6 +45,7 @@ def make_report(
         **measured: further fields of the report, as they are.
     """
     candidate = choice.best.candidate
+    tasks = choice.best.measured["task"]  # none for states, which answer nothing
     unrolled = sum(size for path, size in form.sizes.items() if path not in form.loops)
     quantization = dict(candidate.quantization)
     graph_changes = {f"graph, {i + 1}": text for i, text in enumerate(quantization.pop("changes"))}
@@ -66,7 +67,7 @@ def make_report(
         reason=choice.reason,
         sensitivity=sensitivity,
         worst_samples=worst_samples.find(
-            reference, candidate.answers, choice.best.measured["task"], form.outputs
+            reference[: len(tasks)], candidate.answers[: len(tasks)], tasks, form.outputs[: len(tasks)]
         ),
         manifest=dict(sealed.document["app"]),
         model_name=model.name,
