@@ -27,8 +27,10 @@ import keras_attention
 from benchmarks import tables
 from common import watch_data
 from keras_attention import tflite
+from keras_attention.tflite.arguments import CALIBRATED
 from keras_attention.tflite.arguments import Precision
 
+PRECISIONS = tuple(name for name in get_args(Precision) if name != "auto")
 SAMPLES = 512
 WIDTH = 48
 README = Path(__file__).resolve().parent.parent / "README.md"
@@ -73,8 +75,8 @@ def main(readme: Path) -> None:
     for name, body in LAYERS.items():
         console.print(name)
         model = build(body, windows)
-        rows.append([name, *(_cell(model, kind, calibration, evaluation) for kind in get_args(Precision))])
-    table = tables.markdown(["layer", *get_args(Precision)], rows)
+        rows.append([name, *(_cell(model, kind, calibration, evaluation) for kind in PRECISIONS)])
+    table = tables.markdown(["layer", *PRECISIONS], rows)
     note = (
         "SQNR against Keras / XNNPACK partitions (`+`: operators left outside) / latency against float32. "
         f"{tables.provenance()}"
@@ -100,7 +102,7 @@ def _cell(model: keras.Model, precision: Precision, calibration: np.ndarray, eva
     report = tflite.convert(
         model,
         precision=precision,
-        calibration=calibration if precision == "int8" else None,
+        calibration=calibration if precision in CALIBRATED else None,
         evaluation=evaluation,
         verbose=0,
     ).report

@@ -17,7 +17,7 @@ import keras_attention.tflite
 
 ROOT = Path(__file__).resolve().parent.parent
 in_checkout = pytest.mark.skipif(not (ROOT / "tflite").is_dir(), reason="only in a checkout")
-PAGES = {keras_attention: "layers.md", keras_attention.tflite: "conversion.md"}
+PAGES = {keras_attention: ["layers.md"], keras_attention.tflite: ["conversion.md", "benchmark.md"]}
 PUBLIC = [
     pytest.param(package, name, id=f"{package.__name__}.{name}")
     for package in PAGES
@@ -115,9 +115,9 @@ def test_all_is_complete_and_true(package):
 @pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="the pages are not part of the package")
 @pytest.mark.parametrize(("package", "name"), PUBLIC)
 def test_documented(package, name):
-    text = (ROOT / "docs" / PAGES[package]).read_text()
+    text = "\n".join((ROOT / "docs" / page).read_text() for page in PAGES[package])
     code = " ".join(re.findall(r"```.*?```|`[^`]+`", text, re.DOTALL))
-    assert re.search(rf"\b{name}\b", code), f"docs/{PAGES[package]} doesn't speak of `{name}`"
+    assert re.search(rf"\b{name}\b", code), f"{PAGES[package]} don't speak of `{name}`"
 
 
 @pytest.mark.parametrize(("package", "name"), PUBLIC)

@@ -20,8 +20,8 @@ LADDERS = {
 INTEGER_TARGETS = frozenset({"npu", "microcontroller"})
 FLOATS = frozenset({"float32", "float16"})
 SLOWEST, SLACK_MS = 1.1, 0.02
-"""A file that takes longer than float32 by this factor is not chosen for a CPU; a few microseconds more, which
-is what the conversions of a tiny model cost, are no reason."""
+"""A file that takes longer than float32 by this factor is not chosen for a CPU; a few microseconds more,
+which is what the conversions of a tiny model cost, are no reason."""
 LEFT_IN_FLOAT = (1, 2, 4, 8)
 """Numbers of layers that are left in float, one after the other, where int8 misses a floor."""
 

@@ -117,9 +117,10 @@ class Exact:
 def exact_answers(model: Any, signature: ModelSignature, samples: Samples) -> Exact | None:
     """Return what the model answers in float64, or None where it can't compute so or answers at random.
 
-    Keras on JAX has no float64 unless configured, and a model may hold casts to float32 of its own.
+    Keras on JAX has no float64 unless configured, a model may hold casts to float32 of its own, and the
+    states of a stateful one would have to be carried.
     """
-    if keras.backend.backend() != "tensorflow":
+    if keras.backend.backend() != "tensorflow" or signature.states:
         return None
     try:
         with runnable_form(model):

@@ -157,13 +157,13 @@ def test_a_file_that_carries_its_state_otherwise_is_refused(tmp_path):
     measured = fidelity.compare(right, right, None, None, 1)
     np.savez(tmp_path / "float32_stream.npz", *right)
     np.savez(tmp_path / "model_stream.npz", *wrong)
-    worse = streaming.compare(model, signature, samples, tmp_path, measured, {}, None)
+    worse = streaming.compare(model, signature, samples, (tmp_path, tmp_path), measured, {}, None)
     assert worse["sqnr_db"] < 40.0 < measured["sqnr_db"]
     assert worse["agreement"] < measured["agreement"] == 1.0
     assert worse["max_abs_error"] > measured["max_abs_error"] == 0.0
     np.savez(tmp_path / "float32_stream.npz", *wrong)
     with pytest.raises(ConversionError, match="computes something else once converted"):
-        streaming.compare(model, signature, samples, tmp_path, measured, {}, None)
+        streaming.compare(model, signature, samples, (tmp_path, tmp_path), measured, {}, None)
 
 
 def test_a_given_state_beside_its_own_is_refused():
