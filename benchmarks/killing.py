@@ -111,7 +111,7 @@ class Scene:
     def attempt(self, who: str, how: str, share: float, wanted: str) -> Attempt:
         """Convert to `wanted`, send the signal after a share of the usual time, and look around.
 
-        TensorFlow swallows an interrupt that comes while it traces a Python function; the command then goes on.
+        TensorFlow swallows an interrupt that comes while it traces; the command then goes on.
         """
         old = self.target.read_bytes()
         before = set(self._temporary_files())

@@ -1,8 +1,8 @@
 """The program of the child process: `python light_worker.py keras|light FOLDER`.
 
 The packages above a job's module import Keras and with it TensorFlow, which takes seconds and hundreds of
-megabytes. With "light" empty packages stand in their place, so that a job starts at once and its memory is its own.
-With "keras" they are imported by the job, once the worker sees to it that this process ends with its parent.
+megabytes. With "light" empty packages stand in their place, so that a job starts at once and its memory is
+its own. With "keras" the job imports them, once the worker sees to it that this process ends with its parent.
 """
 
 from __future__ import annotations
