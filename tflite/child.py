@@ -85,9 +85,11 @@ def run_job(
         "CUDA_VISIBLE_DEVICES": "-1",
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
+        **dict.fromkeys(
+            ("TMPDIR", "TEMP", "TMP"), str(folder)
+        ),  # so that what it leaves goes with the folder
     }
-    light = str(Path(__file__).with_name("light_worker.py"))
-    program = ["-m", "keras_attention.tflite.worker"] if needs_keras else [light]
+    program = [str(Path(__file__).with_name("light_worker.py")), "keras" if needs_keras else "light"]
     stage = "start"
     with (folder / LOG).open("wb") as log:
         child = subprocess.Popen(

@@ -1,11 +1,13 @@
-"""The child process for jobs that need no Keras: `python light_worker.py FOLDER`.
+"""The program of the child process: `python light_worker.py keras|light FOLDER`.
 
 The packages above a job's module import Keras and with it TensorFlow, which takes seconds and hundreds of
-megabytes. Here empty packages stand in their place, so that a job starts at once and its memory is its own.
+megabytes. With "light" empty packages stand in their place, so that a job starts at once and its memory is
+its own. With "keras" the job imports them, once the worker sees to it that this process ends with its parent.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import types
 from pathlib import Path
@@ -14,8 +16,6 @@ from pathlib import Path
 def replace_packages() -> None:
     """Put empty packages in the place of those that import Keras."""
     here = Path(__file__).resolve().parent
-    # This folder's `inspect` and other names would hide those of Python. It may be spelled through a link.
-    sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
     for name, path in (("keras_attention", []), ("keras_attention.tflite", [str(here)])):
         package = types.ModuleType(name)
         package.__path__ = path
@@ -24,10 +24,18 @@ def replace_packages() -> None:
 
 def main() -> int:
     """Run the worker on the folder that the command line names."""
-    replace_packages()
-    from keras_attention.tflite import worker
-
-    return worker.main(Path(sys.argv[1]))
+    kind, folder = sys.argv[1:]
+    here = Path(__file__).resolve().parent
+    # This folder's `inspect` and other names would hide those of Python. It may be spelled through a link.
+    sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
+    if kind == "light":
+        replace_packages()
+    spec = importlib.util.spec_from_file_location("worker", here / "worker.py")
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError(f"{here / 'worker.py'} is missing: install the package again.")
+    worker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(worker)
+    return int(worker.main(Path(folder)))
 
 
 if __name__ == "__main__":

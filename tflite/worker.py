@@ -1,4 +1,4 @@
-"""The program of the child process: `python -m keras_attention.tflite.worker FOLDER`.
+"""What the child process does; `light_worker.py` starts it.
 
 Reads job.json, does the stages that it asks for, and leaves result.json with the files it names, or
 failure.json with the reason. Progress goes to standard output, one JSON object per line.
@@ -98,7 +98,3 @@ def _limit_memory(size: int | None) -> None:
     size = size if hard == resource.RLIM_INFINITY else min(size, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (size, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))

@@ -66,7 +66,7 @@ def _sizes(content: bytes, generator: np.random.Generator, canary: str) -> bytes
     config = json.loads(parts[CONFIG])
     layer = _layer(config, generator)
     numbers = [key for key, value in layer["config"].items() if isinstance(value, int | float | list)]
-    layer["config"][str(generator.choice(numbers))] = _HUGE[int(generator.integers(len(_HUGE)))]
+    layer["config"][str(generator.choice(numbers or ["units"]))] = _HUGE[int(generator.integers(len(_HUGE)))]
     return pack({**parts, CONFIG: json.dumps(config).encode()})
 
 

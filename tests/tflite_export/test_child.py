@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from keras_attention.tflite import child
+from keras_attention.tflite import light_worker
 from keras_attention.tflite import worker
 from keras_attention.tflite.errors import ConversionError
 
@@ -35,7 +36,7 @@ def run(tmp_path, monkeypatch):
     started = []
 
     def start(command, **options):
-        assert command[:3] == [sys.executable, "-m", "keras_attention.tflite.worker"]
+        assert command[:3] == [sys.executable, light_worker.__file__, "keras"]
         code = textwrap.dedent(PRELUDE) + textwrap.dedent(run.code)
         started.append(START([sys.executable, "-c", code, command[3]], **options))
         return started[-1]
@@ -179,7 +180,7 @@ def real_worker(tmp_path):
     job = {"task": "inspect", "file": str(pipe), "parent": os.getpid(), "memory_bytes": None}
     (tmp_path / "job.json").write_text(json.dumps(job))
     process = START(
-        [sys.executable, "-m", "keras_attention.tflite.worker", str(tmp_path)],
+        [sys.executable, light_worker.__file__, "keras", str(tmp_path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
