@@ -32,7 +32,7 @@ def run_one(content, samples, bits):
     graph = graphs.read_graph(content)
     ranges = calibration.collect_ranges(content, samples, search.float_activations(graph)).by_kind["minmax"]
     chosen = search.integer_operators(graph, ranges, bits)
-    written = graph_writer.write_integer(content, chosen, ranges, bits, io_dtype="float32")
+    written = graph_writer.write_integer(graphs.read_graph(content), chosen, ranges, bits, io_dtype="float32")
     wanted, got = runtime.run_samples(content, samples), runtime.run_samples(written, samples)
     new = graphs.read_graph(written)
     kinds = {}

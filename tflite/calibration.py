@@ -81,6 +81,7 @@ class _Watched:
     """Both tails and the energy of one tensor."""
 
     def __init__(self, shape: Sequence[int], count: int) -> None:
+        self.shape = shape
         size = int(np.prod(shape))
         keep = max(1, math.ceil(size * count * max(_CUTS) / 2))
         self._low, self._high = _Tail(keep), _Tail(keep)
@@ -194,7 +195,7 @@ def _add(tensor: _Watched, values: np.ndarray | None, index: int, number: int) -
     except ValueError as error:
         raise ValueError(
             f"Calibration sample {number + 1 - error.args[0]} drives a tensor of the float model to an "
-            f"infinite or NaN value (tensor {index}). Check that sample's scale."
+            f"infinite or NaN value (tensor {index}, shape {tuple(tensor.shape)}). Check that sample's scale."
         ) from None
 
 

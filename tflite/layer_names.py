@@ -82,8 +82,10 @@ def _layer(name: str, known: Mapping[str, bool] | None) -> str:
     for part in name.split(";"):
         scopes = part.split("/")[:-1]
         if known is not None:
-            scopes = [scope if scope in known else _COUNTED.sub("", scope) for scope in scopes]
-            scopes = [scope for scope in scopes if scope in known]
+            # Keras counts scopes: "dense_1" is most likely the layer "dense", called again.
+            tries = [(_COUNTED.sub("", scope), scope) for scope in scopes]
+            found_names = [next((name for name in names if name in known), "") for names in tries]
+            scopes = [name for name in found_names if name]
         if scopes:
             found.append(scopes)
     if not found:

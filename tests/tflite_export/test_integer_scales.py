@@ -148,7 +148,9 @@ def written(tiny, outputs, ranges, bits, io_dtype="float32", operators=None):
     content = tiny.finish(*outputs)
     everything = frozenset(range(len(tiny.subgraph.operators)))
     chosen = everything if operators is None else operators
-    return content, graph_writer.write_integer(content, chosen, ranges, bits, io_dtype=io_dtype)
+    return content, graph_writer.write_integer(
+        graphs.read_graph(content), chosen, ranges, bits, io_dtype=io_dtype
+    )
 
 
 def test_a_constant_that_is_only_shown():
