@@ -11,7 +11,8 @@ _RAW = re.compile(
     r"Traceback|File \"|index out of range|struct\.error|unpack_from|unpack requires|NoneType|"
     r"has no attribute|codec can't|buffer is smaller|buffer size must|cannot reshape|invalid literal|"
     r"not subscriptable|unhashable|"
-    r"unsupported operand|not iterable|unexpected keyword|positional argument|RecursionError|AssertionError"
+    r"unsupported operand|not iterable|unexpected keyword|"
+    r"\d+ (required )?positional argument|RecursionError|AssertionError"
 )
 """Words of Python for programmers; a user can't tell from them what is wrong with a file."""
 _FEWEST_WORDS = 4
