@@ -156,13 +156,9 @@ class BahdanauAttention(keras.layers.Layer):
         if is_step:
             query, masks = self._as_sequence(query, masks)
         mask = _masks.merge_masks(query, key, 3, use_causal_mask=use_causal_mask, **masks)
-        logits = _functional.additive_logits(
-            _functional.project(query, self.query_kernel, self.bias),
-            _functional.project(key, self.key_kernel),
-            self.score_kernel,
-        )
-        context, scores = _functional.attend(
-            logits, value, mask, lambda x: self._dropout_layer(x, training=training)
+        query = _functional.project(query, self.query_kernel, self.bias)
+        context, scores = self._attend(
+            query, _functional.project(key, self.key_kernel), value, mask, training
         )
         if is_step:
             batch, key_length = ops.shape(value)[:2]
@@ -170,6 +166,11 @@ class BahdanauAttention(keras.layers.Layer):
             scores = _functional.reshape(scores, (batch, key_length)) if return_attention_scores else None
         _masks.attach(context, query_mask)
         return (context, scores) if return_attention_scores else context
+
+    def _attend(self, query: Any, key: Any, value: Any, mask: Any, training: bool | None) -> tuple[Any, Any]:
+        """Attention of projected queries and keys, `(batch, length, units)`."""
+        logits = _functional.additive_logits(query, key, self.score_kernel)
+        return _functional.attend(logits, value, mask, lambda x: self._dropout_layer(x, training=training))
 
     def _add_kernel(self, name: str, shape: tuple[int, int]) -> Any:
         return self.add_weight(

@@ -124,13 +124,14 @@ class ScaledDotProductAttention(keras.layers.Layer):
         }
         self._check_masks(query.shape, value.shape, **masks)
         mask = _masks.merge_masks(query, key, len(query.shape), use_causal_mask=use_causal_mask, **masks)
-        scale = self._initial_scale(query.shape[-1]) if self._scale_weight is None else self._scale_weight
-        logits = _functional.dot_product_logits(query, key, ops.cast(scale, query.dtype))
-        context, scores = _functional.attend(
-            logits, value, mask, lambda x: self._dropout_layer(x, training=training)
-        )
+        context, scores = self._attend(query, key, value, mask, training)
         _masks.attach(context, query_mask)
         return (context, scores) if return_attention_scores else context
+
+    def _attend(self, query: Any, key: Any, value: Any, mask: Any, training: bool | None) -> tuple[Any, Any]:
+        scale = self._initial_scale(query.shape[-1]) if self._scale_weight is None else self._scale_weight
+        logits = _functional.dot_product_logits(query, key, ops.cast(scale, query.dtype))
+        return _functional.attend(logits, value, mask, lambda x: self._dropout_layer(x, training=training))
 
     def _initial_scale(self, channels: int) -> float:
         return 1.0 / math.sqrt(channels) if self.scale is None else float(self.scale)

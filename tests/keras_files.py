@@ -6,6 +6,7 @@ from pathlib import Path
 
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import layer_names
+from keras_attention.tflite import ordering
 from keras_attention.tflite import rewriting
 from keras_attention.tflite import saved_model
 from keras_attention.tflite.lowering import all_layers
@@ -23,5 +24,6 @@ def float_file(model, samples=None, batch_size=1):
     graphs.set_interface(graph, signature.names(), outputs)
     rewriting.keep_sliced_axes(graph)
     rewriting.separate_outputs(graph)
+    ordering.save_memory(graph)
     layer_names.name_tensors(graph, layer_names.of_model(all_layers(model)[1:]))
     return graphs.write_graph(graph)

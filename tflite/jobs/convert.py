@@ -12,6 +12,7 @@ from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import layer_names
 from keras_attention.tflite import loading
 from keras_attention.tflite import model_signature
+from keras_attention.tflite import ordering
 from keras_attention.tflite import rewriting
 from keras_attention.tflite import saved_model
 from keras_attention.tflite.jobs.quantize import load_samples
@@ -49,6 +50,7 @@ def prepare(
     graphs.set_interface(graph, inputs, outputs)
     rewriting.keep_sliced_axes(graph)
     rewriting.separate_outputs(graph)
+    ordering.save_memory(graph)
     layer_names.name_tensors(graph, layers)
     return graphs.write_graph(graph)
 

@@ -18,8 +18,11 @@ from typing import Any
 import keras
 
 from keras_attention.tflite.lowering import addition
+from keras_attention.tflite.lowering import constant_masks
 from keras_attention.tflite.lowering import double_precision
 from keras_attention.tflite.lowering import flash_attention
+from keras_attention.tflite.lowering import grouped_attention
+from keras_attention.tflite.lowering import long_attention
 from keras_attention.tflite.lowering import precision_policy
 from keras_attention.tflite.lowering import recurrent
 from keras_attention.tflite.lowering import stateful
@@ -29,6 +32,9 @@ from keras_attention.tflite.lowering.patch import Patch
 _PASSES = (
     precision_policy.patches,
     flash_attention.patches,
+    grouped_attention.patches,
+    long_attention.patches,
+    constant_masks.patches,
     recurrent.patches,
     stateful.patches,
     addition.patches,

@@ -20,5 +20,5 @@ def patches(layers: list[Any], lowering: Lowering) -> Iterator[Patch]:
     for layer in layers:
         for attribute in _ATTRIBUTES:
             if vars(layer).get(attribute) is True:
-                lowering.changes[layer.path] = "plain attention instead of a flash kernel"
+                lowering.note(layer, "plain attention instead of a flash kernel")
                 yield Patch(layer, attribute, False)

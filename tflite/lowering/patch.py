@@ -42,6 +42,14 @@ class Lowering:
     sizes: dict[str, int] = field(default_factory=dict)
     states: dict[int, list[Any]] = field(default_factory=dict)
 
+    def note(self, layer: Any, change: str) -> None:
+        """Record a change of a layer, beside those it has."""
+        known = self.changes.get(layer.path)
+        if known is None:
+            self.changes[layer.path] = change
+        elif change not in known:
+            self.changes[layer.path] = f"{known}; {change}"
+
     def unrolls(self, layer: Any, batch: int | None, length: int | None, mask: Any) -> bool:
         """Decide whether a recurrent layer is unrolled, and record the decision."""
         if length is not None:

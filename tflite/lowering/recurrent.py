@@ -18,11 +18,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention.tflite.lowering.joining import join
 from keras_attention.tflite.lowering.patch import Lowering
 from keras_attention.tflite.lowering.patch import Patch
 
-_JOIN = 4
-"""Tensors that one CONCATENATION joins."""
 _TURNED: set[int] = set()
 """Ids of the layers that are being called as the backward half of a Bidirectional: they give their
 outputs in the order of time, so that no REVERSE operator is needed. Guarded by `mobile_form`'s lock."""
@@ -229,16 +228,8 @@ def _stack(outputs: list[Any], batch: int) -> Any:
     """Put the outputs of all steps, each (batch, units), into (batch, length, units)."""
     length = len(outputs)
     if batch == 1:
-        return ops.reshape(_join(outputs), (1, length, -1))
-    return ops.transpose(ops.reshape(_join(outputs), (length, batch, -1)), (1, 0, 2))
-
-
-def _join(rows: list[Any]) -> Any:
-    """Concatenate over axis 0 in a tree of small operators."""
-    while len(rows) > 1:
-        groups = [rows[start : start + _JOIN] for start in range(0, len(rows), _JOIN)]
-        rows = [ops.concatenate(group, axis=0) if len(group) > 1 else group[0] for group in groups]
-    return rows[0]
+        return ops.reshape(join(outputs, axis=0), (1, length, -1))
+    return ops.transpose(ops.reshape(join(outputs, axis=0), (length, batch, -1)), (1, 0, 2))
 
 
 def _single(mask: Any) -> Any:
