@@ -17,6 +17,7 @@ import click
 from rich.console import Console
 
 from benchmarks import tables
+from benchmarks.bug_reports import in_process
 from benchmarks.bug_reports import reporting
 from benchmarks.bug_reports import table
 from benchmarks.bug_reports.case import FLOORS
@@ -39,6 +40,7 @@ _LOG_WIDTH = 160
     "--write", "page", type=click.Path(exists=True, path_type=Path), help="Page to put the table in."
 )
 @click.option("--jobs", default=1, type=click.IntRange(1), help="Cases converted at the same time.")
+@click.option("--in-process", "is_in_process", is_flag=True, help="Start no children for each call: faster.")
 def main(
     precisions: tuple[str, ...],
     names: tuple[str, ...],
@@ -46,12 +48,14 @@ def main(
     json_path: Path | None,
     page: Path | None,
     jobs: int,
+    is_in_process: bool,
 ) -> None:
     """Convert the models of public bug reports; exit with 1 if any result is a fault.
 
     Each case is built and converted in a process of its own kind and its file run in another, so that
     a crash becomes a row of the table.
     """
+    os.environ[in_process.VARIABLE] = str(int(is_in_process))
     console = Console() if sys.stdout.isatty() else Console(width=_LOG_WIDTH)
     chosen = set(names) | {case.name for family in families for case in FAMILIES[family]} or set(CASES)
     wanted = precisions or tuple(PRECISIONS)

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from benchmarks.bug_reports import in_process
 from benchmarks.bug_reports.case import CALIBRATED
 from benchmarks.bug_reports.families import CASES
 from keras_attention import tflite
@@ -39,6 +40,7 @@ class Attempt:
 def attempt(name: str, precision: Any, path: str) -> Attempt:
     """Convert the model of a case to `path`."""
     case, (model, samples) = CASES[name], _prepared(name)
+    in_process.install(name)
     try:
         tflite.convert(
             model,
