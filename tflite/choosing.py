@@ -133,7 +133,8 @@ def _name(candidate: Candidate) -> str:
 def _row(one: Judged, best: Judged, target: str) -> dict[str, Any]:
     remark = "; ".join(one.faults)
     if not remark and not _serves(one, target):
-        slow = f"{_slowdown(one):.2f} times as slow as float32"
+        latency = one.candidate.latency
+        slow = f"takes {latency['min'] / latency['float32_min']:.2f} times as long as float32"
         remark = "tensors stay float" if target in INTEGER_TARGETS else slow
     if one.candidate.float_layers:
         remark = "; ".join(filter(None, [f"in float: {', '.join(one.candidate.float_layers)}", remark]))

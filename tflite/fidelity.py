@@ -359,6 +359,7 @@ def refuse(report: Report, faults: list[str]) -> None:
 def _cure(report: Report) -> str:
     if report.precision in ("int8_full", "int16x8"):
         return (
-            "Calibrate on more representative samples, or use precision='int8', which leaves more in float."
+            "Calibrate on more representative samples, or use precision='int8', which leaves more in float. "
+            "A softmax over many classes has most probabilities below one step: end the model at its logits."
         )
     return "Calibrate on more representative samples, or use precision='dynamic' or 'float16'."

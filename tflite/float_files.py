@@ -126,6 +126,7 @@ def prepare(graph: Any) -> dict[str, str]:
     graphs.remove_dead(graph)
     graphs.remove_unused(graph)
     _check_outputs(graph)
+    rewriting.bound_roots(graph)
     rewriting.keep_sliced_axes(graph)
     rewriting.separate_outputs(graph)
     layer_names.name_tensors(graph, None)

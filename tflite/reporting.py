@@ -61,7 +61,9 @@ def make_report(
         latency_ms=candidate.latency,
         calibration=_calibration(calibrating, quantization),
         changes={**form.changes, **graph_changes},
-        candidates=choice.rows,
+        candidates=tuple(
+            _with_manifest(row, len(sealed.content) - len(candidate.content)) for row in choice.rows
+        ),
         reason=choice.reason,
         sensitivity=sensitivity,
         worst_samples=worst_samples.find(
@@ -72,6 +74,11 @@ def make_report(
         **choice.best.measured,
         **measured,
     )
+
+
+def _with_manifest(row: dict[str, Any], size: int) -> dict[str, Any]:
+    """Count a manifest of the same size into each candidate, so that like is compared with like."""
+    return row if row["size_bytes"] is None else {**row, "size_bytes": row["size_bytes"] + size}
 
 
 def remarks_on(candidate: Candidate) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,68 @@ def separate_outputs(graph: Any) -> None:
             subgraph.outputs[position] = copy
             signature.outputs[position].tensorIndex = copy
         taken.add(tensor)
+
+
+def bound_roots(graph: Any) -> None:
+    """Turn min(1 / sqrt(x), c) into 1 / sqrt(max(x, 1 / c^2)), as in UnitNormalization.
+
+    XNNPACK's root of 0 is no number, where TensorFlow's is infinite and the minimum makes it c.
+    """
+    subgraph = graph.subgraphs[0]
+    root_of = {
+        int(operator.outputs[0]): operator
+        for operator in subgraph.operators
+        if graphs.operator_name(graph, operator) == "RSQRT"
+    }
+    operators = []
+    for operator in subgraph.operators:
+        operators.append(operator)
+        if graphs.operator_name(graph, operator) != "MINIMUM":
+            continue
+        for root, constant in itertools.permutations(map(int, operator.inputs)):
+            tensor = subgraph.tensors[constant]
+            if root not in root_of or not graphs.is_constant(graph, tensor):
+                continue
+            bound = graphs.constant_value(graph, tensor).astype(np.float64)
+            if bound.size != 1 or bound.ravel()[0] <= 0:
+                continue
+            least = np.float32(np.maximum(1 / bound.ravel()[0] ** 2, np.finfo(np.float32).tiny))
+            source = int(root_of[root].inputs[0])
+            shape = [int(size) for size in subgraph.tensors[source].shape]
+            bounded = editing.add_tensor(subgraph, shape, subgraph.tensors[source].type)
+            floor = editing.add_constant(graph, subgraph, np.array(least))
+            operators[-1:] = [
+                editing.new_operator(graph, "MAXIMUM", [source, floor], [bounded]),
+                editing.new_operator(graph, "RSQRT", [bounded], [int(operator.outputs[0])]),
+            ]
+            break
+    subgraph.operators = operators
+    graphs.remove_dead(graph)
+
+
+def drop_round_trips(graph: Any) -> None:
+    """Drop casts of float32 to float64 and back, which a float64 input of the model leaves behind."""
+    subgraph = graph.subgraphs[0]
+    widened = {
+        int(operator.outputs[0]): int(operator.inputs[0])
+        for operator in subgraph.operators
+        if graphs.operator_name(graph, operator) == "CAST"
+        and graphs.tensor_type(subgraph.tensors[operator.inputs[0]]) == "float32"
+        and graphs.tensor_type(subgraph.tensors[operator.outputs[0]]) == "float64"
+    }
+    outputs = set(graphs.indices(subgraph.outputs))
+    same: dict[int, int] = {}
+    for operator in subgraph.operators:
+        operator.inputs = [same.get(int(index), int(index)) for index in operator.inputs]
+        result = int(operator.outputs[0])
+        if (
+            graphs.operator_name(graph, operator) == "CAST"
+            and int(operator.inputs[0]) in widened
+            and graphs.tensor_type(subgraph.tensors[result]) == "float32"
+            and result not in outputs
+        ):
+            same[result] = widened[int(operator.inputs[0])]
+    graphs.remove_dead(graph)
 
 
 def keep_sliced_axes(graph: Any) -> None:

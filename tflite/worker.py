@@ -49,6 +49,8 @@ def _readable(error: Exception) -> str:
         return f"it takes more memory than there is for it. {error}".rstrip()
     lines = [line for line in str(error).splitlines() if line.strip() and not _BACKTRACE.fullmatch(line)]
     text = "\n".join(lines[:30]) or type(error).__name__
+    if isinstance(error, LookupError | AttributeError | AssertionError):
+        return f"an internal error of keras_attention, {type(error).__name__}: {text}. Please report it."
     missing = sorted(set(re.findall(r"\b(?:tf\.|Flex)(\w+)", text)))
     if "is neither a custom op nor a flex op" in text or "Some ops are not supported" in text:
         layers = sorted(set(re.findall(r'"([\w./-]+)/[\w.-]+@|fused\["\w+:", "([^"@]+)', text)))

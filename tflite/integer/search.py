@@ -156,7 +156,9 @@ def to_integers(
         )
 
     room = prepared.room
-    by_kind = {name: share_over_steps(graph, ranges) for name, ranges in collected.by_kind.items()}
+    by_kind = {
+        name: share_over_steps(graph, with_views(graph, ranges)) for name, ranges in collected.by_kind.items()
+    }
     if bits == 16:
         kind, ranges = "minmax", _widened(by_kind["minmax"], {}, HEADROOM)
         trials = {kind: measure(ranges)}
@@ -284,6 +286,17 @@ def _has_cast(graph: Any, operator: Any, ranges: Mapping[int, Range], bits: int)
         return bits == 8
     low, high = ranges[operator.outputs[0]]
     return -(2 ** (bits - 1)) <= low and high < 2 ** (bits - 1)
+
+
+def with_views(graph: Any, ranges: Mapping[int, Range]) -> dict[int, Range]:
+    """Give what a view writes the range of what it reads: it is asked for where only one of them is integer."""
+    filled = dict(ranges)
+    for operator in graph.subgraphs[0].operators:
+        for _, source in scaling.data_inputs(graph, operator)[:1]:
+            if source in filled:
+                for tensor in graphs.indices(operator.outputs):
+                    filled.setdefault(tensor, filled[source])
+    return filled
 
 
 def own_ranges(graph: Any, bits: int) -> list[int]:

@@ -48,6 +48,8 @@ def prepare(
     """
     graph = graphs.read_graph(content)
     graphs.set_interface(graph, inputs, outputs)
+    rewriting.drop_round_trips(graph)
+    rewriting.bound_roots(graph)
     rewriting.keep_sliced_axes(graph)
     rewriting.separate_outputs(graph)
     ordering.save_memory(graph)
