@@ -8,7 +8,6 @@ from typing import Any
 
 from keras_attention.tflite import graph as graphs
 
-
 _ORDERED = frozenset({"ASSIGN_VARIABLE", "CALL_ONCE", "READ_VARIABLE", "VAR_HANDLE"})
 """Operators that hang together by more than the tensors they read."""
 
