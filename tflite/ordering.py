@@ -8,6 +8,9 @@ from typing import Any
 
 from keras_attention.tflite import graph as graphs
 
+_ORDERED = frozenset({"ASSIGN_VARIABLE", "CALL_ONCE", "READ_VARIABLE", "VAR_HANDLE"})
+"""Operators that hang together by more than the tensors they read."""
+
 
 def save_memory(graph: Any) -> None:
     """Let each result be used up before the next is begun, where that takes less memory.
@@ -16,6 +19,8 @@ def save_memory(graph: Any) -> None:
     all blocks of a long attention may come before the first of them is read.
     """
     subgraph = graph.subgraphs[0]
+    if any(graphs.operator_name(graph, operator) in _ORDERED for operator in subgraph.operators):
+        return
     ordered = _depth_first(subgraph)
     if _peak_numbers(graph, ordered) < _peak_numbers(graph, subgraph.operators):
         subgraph.operators = ordered

@@ -135,13 +135,18 @@ def seeded(model):
     return model
 
 
+def as_given(samples):
+    """One array, or several in a list."""
+    values = list(samples.values())
+    return values if len(values) > 1 else values[0]
+
+
 def assert_file_equals_keras(model):
     """Convert, compare all outputs, and return the file."""
     samples = samples_of(model)
     content = keras_files.float_file(model)
     got = runtime.run_samples(content, samples)
-    values = list(samples.values())
-    wanted = keras.tree.flatten(model(values if len(values) > 1 else values[0]))
+    wanted = keras.tree.flatten(model(as_given(samples)))
     assert len(got) == len(wanted) > 0
     for actual, expected in zip(got, wanted, strict=True):
         np.testing.assert_allclose(actual, expected, atol=2e-5, rtol=2e-5)
@@ -157,7 +162,7 @@ def names_and_ranks(content):
 
 def changes_of(model):
     with mobile_form(model, 64) as lowering:
-        model([np.repeat(values[:1], 1, 0) for values in samples_of(model).values()])
+        model(as_given(samples_of(model, count=1)))
     return lowering.changes
 
 
@@ -203,7 +208,8 @@ def test_causal_blocks_read_no_later_keys(small_blocks):
     graph = graphs.read_graph(keras_files.float_file(ONE_PIECE["keras_causal"]()))
     subgraph = graph.subgraphs[0]
     softmaxes = [op for op in subgraph.operators if graphs.operator_name(graph, op) == "SOFTMAX"]
-    assert [subgraph.tensors[op.outputs[0]].shape[-1] for op in softmaxes] == [7, 14, 21, 28, 35, 37]
+    read = sorted(subgraph.tensors[op.outputs[0]].shape[-1] for op in softmaxes)
+    assert read == [7, 14, 21, 28, 35, 37]
 
 
 def test_changes_are_recorded(small_blocks):
@@ -245,4 +251,4 @@ def test_quantized(precision, tmp_path):
     values = (rng.normal(size=(48, 257, 8)) + rng.normal(size=(48, 1, 8))).astype(np.float32)
     report = convert(model, tmp_path / "m.tflite", precision=precision, calibration=values, verbose=0).report
     assert report.sqnr_db > 20
-    assert any("blocks of 48 queries" in change for change in report.changes.values())
+    assert any("3 blocks of 128 queries" in change for change in report.changes.values())

@@ -57,7 +57,7 @@ def _attend_keras_heads(
     return_attention_scores: bool | None = None,
     use_causal_mask: bool = False,
 ) -> tuple[Any, Any]:
-    """Stand in for `_compute_attention` of Keras' layers with heads; tensors `(batch, length, heads, dim)`."""
+    """Stand in for `_compute_attention` of Keras; tensors `(batch, length, heads, dim)`."""
     named: dict[str, Any] = {"training": training}
     if return_attention_scores is not None:
         named["return_attention_scores"] = return_attention_scores
