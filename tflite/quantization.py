@@ -107,17 +107,17 @@ def quantize(
         content, changes = _with_tables(found.content)
         return dataclasses.replace(found, content=content, changes=changes)
     bits = 8 if precision == "int8_full" else 16
-    found = search.to_integers(
+    whole = search.to_integers(
         content, samples, bits, io_dtype=io_dtype, with_noise=with_sensitivity, progress=progress
     )
     return Quantized(
-        found.content,
-        found.ranges,
-        found.trials,
-        static=found.integer,
-        left=found.left,
-        changes=found.changes,
-        sensitivity=found.noise,
+        whole.content,
+        whole.ranges,
+        whole.trials,
+        static=whole.integer,
+        left=whole.left,
+        changes=whole.changes,
+        sensitivity=whole.noise,
     )
 
 

@@ -44,6 +44,7 @@ def make_report(
         **measured: further fields of the report, as they are.
     """
     candidate, tasks = choice.best.candidate, choice.best.measured["task"]  # states have no task
+    added = len(sealed.content) - len(candidate.content)
     unrolled = sum(size for path, size in form.sizes.items() if path not in form.loops)
     quantization = dict(candidate.quantization)
     graph_changes = {f"graph, {i + 1}": text for i, text in enumerate(quantization.pop("changes"))}
@@ -61,9 +62,7 @@ def make_report(
         latency_ms=candidate.latency,
         calibration=_calibration(calibrating, quantization),
         changes={**form.changes, **graph_changes},
-        candidates=tuple(
-            _with_manifest(row, len(sealed.content) - len(candidate.content)) for row in choice.rows
-        ),
+        candidates=tuple(_with_manifest(row, added) for row in choice.rows),
         reason=choice.reason,
         sensitivity=sensitivity,
         worst_samples=worst_samples.find(

@@ -16,7 +16,6 @@ from keras import layers
 from keras_attention.tflite import ConversionError
 from keras_attention.tflite import FidelityError
 from keras_attention.tflite import child
-from keras_attention.tflite import conversion
 from keras_attention.tflite import convert
 from keras_attention.tflite import load_model
 from keras_attention.tflite import metrics
@@ -305,7 +304,7 @@ def gate(case, monkeypatch, tmp_path):
 
         monkeypatch.setattr(child, "run_job", run_job)
         monkeypatch.setattr(
-            conversion.manifests, "seal", lambda content, *_, **__: Sealed(content, {"app": {}}, ())
+            finishing.manifests, "seal", lambda content, *_, **__: Sealed(content, {"app": {}}, ())
         )
         evaluation = wanted.evaluation if targets is None else (wanted.evaluation, targets)
         return convert(
@@ -619,7 +618,7 @@ def test_file_with_a_broken_part(no_child, keras_file, tmp_path, lost, how):
                 new.writestr(part, old.read(part))
             elif how == "garbage":
                 new.writestr(part, b"\x00garbage")
-    refuse(path, r"can't be loaded: \S", tmp_path)
+    refuse(path, r"can't be loaded. While reading the file: \S.* Save the model again", tmp_path)
 
 
 def test_lambda_is_never_run(no_child, tmp_path):

@@ -289,7 +289,7 @@ def _has_cast(graph: Any, operator: Any, ranges: Mapping[int, Range], bits: int)
 
 
 def with_views(graph: Any, ranges: Mapping[int, Range]) -> dict[int, Range]:
-    """Give what a view writes the range of what it reads: it is asked for where only one of them is integer."""
+    """Give what a view writes the range of what it reads, for where only one of them is integer."""
     filled = dict(ranges)
     for operator in graph.subgraphs[0].operators:
         for _, source in scaling.data_inputs(graph, operator)[:1]:
