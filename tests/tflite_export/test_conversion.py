@@ -17,6 +17,7 @@ from keras_attention.tflite import ConversionError
 from keras_attention.tflite import FidelityError
 from keras_attention.tflite import child
 from keras_attention.tflite import convert
+from keras_attention.tflite import finishing
 from keras_attention.tflite import load_model
 from keras_attention.tflite import metrics
 from keras_attention.tflite import reporting
