@@ -4,11 +4,9 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import layer_names
-from keras_attention.tflite import ordering
-from keras_attention.tflite import rewriting
 from keras_attention.tflite import saved_model
+from keras_attention.tflite.jobs import convert as conversion_job
 from keras_attention.tflite.lowering import all_layers
 from keras_attention.tflite.model_signature import read_signature
 
@@ -20,10 +18,5 @@ def float_file(model, samples=None, batch_size=1):
         warnings.simplefilter("ignore")  # TensorFlow's own, which a user sees in no process of his
         outputs, _ = saved_model.export_saved_model(model, signature, Path(name), 512)
         content = saved_model.convert_saved_model(Path(name))
-    graph = graphs.read_graph(content)
-    graphs.set_interface(graph, signature.names(), outputs)
-    rewriting.keep_sliced_axes(graph)
-    rewriting.separate_outputs(graph)
-    ordering.save_memory(graph)
-    layer_names.name_tensors(graph, layer_names.of_model(all_layers(model)[1:]))
-    return graphs.write_graph(graph)
+    layers = layer_names.of_model(all_layers(model)[1:])
+    return conversion_job.prepare(content, signature.names(), outputs, layers)

@@ -57,7 +57,8 @@ def rewritten(content, samples, twice):
     graph = graphs.read_graph(content)
     found = norms.find(graph)
     ranges = calibration.collect_ranges(content, samples, search.float_activations(graph)).by_kind["minmax"]
-    room = norms.rewrite(graph, found, ranges if twice else None)
+    even = {norm.variance: (1e-3, 1e-3) for norm in found}
+    room = norms.rewrite(graph, found, ranges if twice else even, 8)
     graphs.remove_unused(graph)
     return found, room, graphs.write_graph(graph)
 
@@ -87,7 +88,7 @@ def test_second_pass_is_exact_beside_epsilon(size):
     """Variances below, near and above epsilon = 0.001."""
     inputs = keras.Input(SHAPE, name="x")
     model = moved(keras.Model(inputs, layers.LayerNormalization()(inputs)))
-    samples = {"x": np.concatenate([tokens(7, 0.0) * np.float32(size), tokens(7, 0.0) * 100])}
+    samples = {"x": np.concatenate([tokens(7, 0.0) * np.float32(size), tokens(7, 0.0) * 5])}
     _, room, new = rewritten(keras_files.float_file(model), samples, True)
     assert room
     got = runtime.run_samples(new, samples)[0]
@@ -158,3 +159,16 @@ def test_uneven_tokens_in_int8(monkeypatch):
     monkeypatch.setattr(norms, "find", lambda graph: [])
     plain = reached()
     assert better > plain + 4.0 and better > 18.0, (better, plain)
+
+
+def test_unit_norm_of_zero_rows():
+    inputs = keras.Input(SHAPE, name="x")
+    model = keras.Model(inputs, layers.UnitNormalization()(inputs))
+    values = tokens()
+    values[:, :3] = 0.0
+    content = keras_files.float_file(model)
+    for bits, least in ((8, 15.0), (16, 30.0)):
+        found = search.to_integers(content, {"x": values}, bits, io_dtype="float32")
+        got = runtime.run_samples(found.content, {"x": values})[0]
+        assert metrics.sqnr_db(model.predict(values, verbose=0), got) > least
+        assert "RSQRT" not in found.left

@@ -5,8 +5,8 @@ an integer's few steps: the difference of two large products, squares of deviati
 the square of what it was), and a variance whose range spans orders of magnitude over the tokens of a
 sample. Here the mean is taken off first, and, where the variances are that uneven, the result is
 normalized a second time: after the first time all tokens are of about the same size, and the second
-factor, close to 1, corrects what the coarse first one got wrong. In real numbers the second factor is
-exactly 1: mean((d r)^2) + epsilon r^2 = 1 with r = 1 / sqrt(mean(d^2) + epsilon).
+factor corrects what the coarse first one got wrong. Whatever the first factor r is, the result is the
+same in real numbers: d r / sqrt(mean((d r)^2) + epsilon r^2) = d / sqrt(mean(d^2) + epsilon).
 """
 
 from __future__ import annotations
@@ -23,8 +23,13 @@ from keras_attention.tflite import graph as graphs
 from keras_attention.tflite.integer.forms import Chain
 from keras_attention.tflite.integer.scales import Range
 
-UNEVEN = 8.0
-"""Ratio of the largest to the smallest variance from which the second normalization pays."""
+UNEVEN = {8: 8.0, 16: 2_000.0}
+"""Bits -> ratio of the largest to the smallest variance from which the second normalization pays."""
+FIRST_SHARE = {8: 1 / 256, 16: 1 / 65_536}
+"""Bits -> share of the largest variance that is added under the first root, so that the roots of small
+variances do not set its range; the second pass makes up for it."""
+LEAST_SHARE = {8: 1e-5, 16: 1e-9}
+"""Bits -> variances below this share of the largest count as none: an integer has no steps for them."""
 ROOM = 2.0
 """Factor by which the second pass's ranges exceed the real ones, for the errors that it corrects."""
 
@@ -64,13 +69,14 @@ def find(graph: Any) -> list[Norm]:
     return [norm for norm in found if norm is not None]
 
 
-def rewrite(graph: Any, norms: list[Norm], ranges: Mapping[int, Range] | None) -> dict[int, float]:
+def rewrite(graph: Any, norms: list[Norm], ranges: Mapping[int, Range], bits: int) -> dict[int, float]:
     """Put the better form in place of each normalization.
 
     Args:
         graph: the float graph, changed in place; operators that are read no more are dropped.
         norms: what `find` returned.
-        ranges: tensor index -> range, to tell where a second pass pays; None for no second pass.
+        ranges: tensor index -> range, to tell where a second pass pays.
+        bits: 8 or 16.
 
     Returns:
         Tensor index -> factor by which its range must exceed the real one.
@@ -84,25 +90,38 @@ def rewrite(graph: Any, norms: list[Norm], ranges: Mapping[int, Range] | None) -
         if norm is None:
             operators.append(operator)
             continue
-        low, high = (0.0, 0.0) if ranges is None else ranges[norm.variance]
-        operators += _form(graph, norm, high > UNEVEN * max(low, norm.epsilon), room)
+        low, high = ranges[norm.variance]
+        epsilon = max(norm.epsilon, high * LEAST_SHARE[bits])
+        if high > UNEVEN[bits] * max(low, epsilon):
+            operators += _form(graph, norm, epsilon, max(epsilon, high * FIRST_SHARE[bits]), room)
+        else:
+            operators += _form(graph, norm, epsilon, None, room)
     subgraph.operators = operators
     graphs.remove_dead(graph)
     return room
 
 
-def _form(graph: Any, norm: Norm, twice: bool, room: dict[int, float]) -> list[Any]:
-    """Return the operators of the better form, which writes to the norm's own result."""
+def _form(graph: Any, norm: Norm, epsilon: float, first: float | None, room: dict[int, float]) -> list[Any]:
+    """Return the operators of the better form, which writes to the norm's own result.
+
+    Args:
+        graph: the graph that the operators are for.
+        norm: what they stand for.
+        epsilon: number under the root.
+        first: number under the first of two roots, None where one is enough.
+        room: filled with the ranges' factors.
+    """
+    twice = first is not None
     wide, narrow = Chain(graph, norm.x), Chain(graph, norm.variance)
     narrow.operators = wide.operators
     centred = norm.x if norm.mean is None else wide.add("SUB", norm.x, norm.mean)
     variance = _mean_square(graph, norm, wide, centred)[-1]
-    root = narrow.add("RSQRT", narrow.add("ADD", variance, norm.epsilon))
+    root = narrow.add("RSQRT", narrow.add("ADD", variance, epsilon if first is None else first))
     last = norm.gamma is None and norm.beta is None
     result = wide.add("MUL", centred, root, target=norm.result if last and not twice else None)
     if twice:
         squares = _mean_square(graph, norm, wide, result)
-        rest = narrow.add("MUL", narrow.add("MUL", root, root), norm.epsilon)
+        rest = narrow.add("MUL", narrow.add("MUL", root, root), epsilon)
         total = narrow.add("ADD", squares[-1], rest)
         correction = narrow.add("RSQRT", total)
         room.update(dict.fromkeys((result, *squares, total, correction), ROOM))

@@ -24,6 +24,7 @@ from keras_attention.tflite.integer import kernels
 from keras_attention.tflite.integer import masks
 from keras_attention.tflite.integer import norms
 from keras_attention.tflite.integer import scales as scaling
+from keras_attention.tflite.integer import unit_norms
 from keras_attention.tflite.integer.scales import Range
 from keras_attention.tflite.trial import Trial
 
@@ -89,14 +90,15 @@ def prepare(content: bytes, samples: Mapping[str, np.ndarray], bits: int, *, who
         changes += [f"input {tensor} takes its ids as integers" for tensor in forms.take_integer_ids(graph)]
     graphs.remove_dead(graph)
     rewriting.pool_maxima(graph)
-    found = norms.find(graph)
     watched = float_activations(graph)
     some = {name: values[:: max(1, len(values) // SOME)] for name, values in samples.items()}
     ranges = calibration.collect_ranges(graphs.write_graph(graph), some, watched).by_kind["minmax"]
+    unit_norms.rewrite(graph, ranges)
+    found = norms.find(graph)
     bounded = masks.bound(graph, ranges, bits)
     if bounded:
         changes.append(f"{bounded} mask constants bounded, which changes no softmax")
-    room = norms.rewrite(graph, found, ranges if bits == 8 else None)
+    room = norms.rewrite(graph, found, ranges, bits)
     layer_names.complete(graph)
     if found:
         changes.append(f"{len(found)} norms take the mean off first")
