@@ -164,7 +164,7 @@ def test_uneven_tokens_in_int8(monkeypatch):
 def test_unit_norm_of_zero_rows():
     inputs = keras.Input(SHAPE, name="x")
     model = keras.Model(inputs, layers.UnitNormalization()(inputs))
-    values = tokens()
+    values = tokens(7, 0.0)
     values[:, :3] = 0.0
     content = keras_files.float_file(model)
     for bits, least in ((8, 15.0), (16, 30.0)):
