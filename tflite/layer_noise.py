@@ -83,6 +83,16 @@ def measure(
     return tuple(rows)
 
 
+def scaled(row: dict[str, Any], layers: Sequence[str]) -> dict[str, Any]:
+    """Return a row that says so if the layer's outlier channels were scaled into the weights behind."""
+    if row["layer"] not in layers:
+        return row
+    advice = (
+        "Outlier channels were divided here and multiplied in the weights behind: the file is free of them."
+    )
+    return {**row, "treatment": f"{row['treatment']}, channels scaled", "advice": advice}
+
+
 def _worst_first(measured: Sequence[tuple[float, Group]]) -> list[tuple[float, Group]]:
     """Sort by noise; of layers that are about alike the one that comes first in the graph leads."""
     waiting = list(measured)

@@ -21,6 +21,7 @@ import numpy as np
 
 from keras_attention.tflite import calibration
 from keras_attention.tflite import embedding_tables
+from keras_attention.tflite import equalization
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import half_precision
 from keras_attention.tflite import layer_names
@@ -102,8 +103,39 @@ def quantize(
         return Quantized(content, dynamic=len(plan.dynamic), changes=changes)
     if samples is None:
         raise ValueError(f"precision={precision!r} needs calibration samples.")
+    static = functools.partial(
+        _static,
+        precision=precision,
+        io_dtype=io_dtype,
+        float_layers=frozenset(float_layers),
+        progress=progress,
+    )
+    scaled, writers = equalization.equalize(content, samples)
+    if not writers:
+        return static(content, samples, with_sensitivity=with_sensitivity)
+    of_operators = layer_names.of_operators(graphs.read_graph(content))
+    layers = list(dict.fromkeys(of_operators[index] for index in writers))
+    rows = static(content, samples, with_sensitivity=True).sensitivity if with_sensitivity else ()
+    found = static(scaled, samples, with_sensitivity=False)
+    changes = (*found.changes, f"outlier channels of {', '.join(layers)} scaled into the weights behind")
+    return dataclasses.replace(
+        found, changes=changes, sensitivity=tuple(layer_noise.scaled(row, layers) for row in rows)
+    )
+
+
+def _static(
+    content: bytes,
+    samples: Mapping[str, np.ndarray],
+    *,
+    precision: str,
+    io_dtype: str,
+    float_layers: frozenset[str],
+    with_sensitivity: bool,
+    progress: runtime.Progress | None,
+) -> Quantized:
+    """Make the file of a precision that takes its scales from calibration samples."""
     if precision == "int8":
-        found = _regional(content, samples, frozenset(float_layers), with_sensitivity, progress)
+        found = _regional(content, samples, float_layers, with_sensitivity, progress)
         content, changes = _with_tables(found.content)
         return dataclasses.replace(found, content=content, changes=changes)
     bits = 8 if precision == "int8_full" else 16
