@@ -62,7 +62,9 @@ def test_same_answers_and_a_better_int8(name, activation):
     found = quantization.quantize(content, "int8", values, with_sensitivity=True)
     assert metrics.sqnr_db(wanted, runtime.run_samples(found.content, values)[0]) > 25.0
     worst = found.sensitivity[0]
-    assert worst["layer"] == "bad" and worst["treatment"].endswith("channels scaled") and worst["sqnr_db"] < 15
+    assert (
+        worst["layer"] == "bad" and worst["treatment"].endswith("channels scaled") and worst["sqnr_db"] < 15
+    )
     assert "outlier channels of bad scaled" in found.changes[-1]
 
 
