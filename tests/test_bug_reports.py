@@ -149,7 +149,10 @@ GOOD = Facts(
 )
 
 
-def judged(folder, expected, attempt, facts=GOOD, precision="int8_full", wrote=("model.tflite",)):
+WRITTEN = ("model.manifest.json", "model.tflite")
+
+
+def judged(folder, expected, attempt, facts=GOOD, precision="int8_full", wrote=WRITTEN):
     case = define("some", normal(2), reports=(), fault="", build=None, expect={precision: expected})
     converter = Answers(attempt, *(folder / name for name in wrote))
     return judge(case, precision, folder, converter, Answers(facts))

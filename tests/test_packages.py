@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import keras
+import numpy as np
 import pytest
 
 import keras_attention
@@ -148,6 +149,23 @@ def test_there_are_examples():
     assert {"MultiHeadAttention", "convert", "inspect"} <= set(with_examples)
 
 
+FILES = {"benchmark", "inspect", "quantize", "verify"}
+"""Functions whose examples read files."""
+
+
+def prepare_files(folder):
+    """Write what those examples assume: a float file, an int8 file with its manifest, and samples."""
+    inputs = keras.Input((11, 3), name="window")
+    model = keras.Model(inputs, keras.layers.Dense(5)(keras.layers.Flatten()(inputs)))
+    samples = np.random.default_rng(3).gamma(2.0, size=(101, 11, 3)).astype("float32")
+    np.savez(folder / "samples.npz", window=samples)
+    convert = keras_attention.tflite.convert
+    for name in ("float", "float32"):
+        convert(model, folder / f"{name}.tflite", precision="float32", evaluation=samples, verbose=0)
+    for name in ("model", "int8"):
+        convert(model, folder / f"{name}.tflite", precision="int8", calibration=samples, verbose=0)
+
+
 @pytest.mark.parametrize(("package", "name"), PUBLIC)
 def test_examples_run(package, name, tmp_path, monkeypatch):
     codes = examples(getattr(package, name))
@@ -156,17 +174,8 @@ def test_examples_run(package, name, tmp_path, monkeypatch):
     if package is keras_attention.tflite and keras.config.backend() != "tensorflow":
         pytest.skip("conversion is shown on the default backend")
     monkeypatch.chdir(tmp_path)
-    if name == "inspect":
-        pytest.importorskip("ai_edge_litert")
-        tensorflow = pytest.importorskip("tensorflow")
-
-        @tensorflow.function(input_signature=[tensorflow.TensorSpec((1, 3))])
-        def double(x):
-            return x + x
-
-        concrete = double.get_concrete_function()
-        converter = tensorflow.lite.TFLiteConverter.from_concrete_functions([concrete], double)
-        (tmp_path / "model.tflite").write_bytes(converter.convert())  # what the example assumes
+    if name in FILES:
+        prepare_files(tmp_path)
     namespace = {}
     for code in codes:
         exec(compile(code, f"{name} example", "exec"), namespace)  # noqa: S102

@@ -257,7 +257,8 @@ def test_operators_outside_xnnpack(float_file, converted):
     assert list(file_partitions.outside_xnnpack(converted("cnn", "int8").path.read_bytes())) == []
     found = list(file_partitions.outside_xnnpack(float_file("tokens")))
     places = [finding.where for finding in found]
-    assert {"GATHER on int32 (operator 10)", "RESHAPE on bool (operators 1, 2, 4)"} <= set(places)
+    kinds = {place.partition(" (operator")[0] for place in places}
+    assert {"GATHER on int32", "RESHAPE on bool"} <= kinds
     assert all(finding.severity == "warning" and "in 4 pieces" in finding.message for finding in found)
 
 

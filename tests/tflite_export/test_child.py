@@ -296,7 +296,8 @@ def readable():
 def test_message_keeps_the_words_and_drops_call_sites(readable):
     text = 'it is wrong\nloc("a"("b.py":3:1))\n<unknown>:0: note: called from\n\ncallsite(x)\nand here'
     assert readable(ValueError(text)) == "it is wrong\nand here"
-    assert readable(KeyError()) == "KeyError"
+    assert readable(KeyError(7)) == "an internal error of keras_attention, KeyError: 7. Please report it."
+    assert readable(RuntimeError()) == "RuntimeError"
     assert len(readable(ValueError("\n".join(map(str, range(99))))).splitlines()) == 30
 
 
