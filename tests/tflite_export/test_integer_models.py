@@ -114,7 +114,6 @@ MODELS = {
 REFUSED = {
     "CONV_3D (layer 'box')": floats(lambda x: layers.Conv3D(4, 3, name="box")(x), (5, 7, 7, 3)),
     "CUMSUM": floats(lambda x: dense()(ops.cumsum(dense()(x), 1))),
-    "DIV": floats(lambda x: dense()(x) / (ops.sin(dense()(x)) * 0.0 + dense()(x))),
     "SIN": floats(lambda x: dense()(ops.sin(dense()(x)))),
     "TOPK_V2": floats(lambda x: dense()(ops.top_k(dense(9)(x), 3)[0])),
 }
