@@ -167,16 +167,17 @@ def _regional(
     content = graphs.write_graph(graph)
     layers = layer_names.of_operators(graph)
     plan = regions.plan_int8(graph).without({i for i, layer in enumerate(layers) if layer in float_layers})
-    if not plan.static:
+    groups = layer_noise.group(graph, layers, plan.static | plan.dynamic) if with_sensitivity else []
+    if not plan.static and not groups:
         return Quantized(_apply(content, graph, plan, None), dynamic=len(plan.dynamic))
-    watched = _tensors_to_watch(graph, plan)
-    ranges = calibration.collect_ranges(content, samples, watched, progress)
+    ranges = calibration.collect_ranges(content, samples, _tensors_to_watch(graph, plan), progress)
     trial = Trial(content, samples)
 
     def measure(candidate: regions.Plan, kind: str) -> float:
         return trial.sqnr_db(_apply(trial.content, graph, candidate, ranges.by_kind[kind]))
 
-    trials = {kind: measure(plan, kind) for kind in KINDS}
+    kinds = KINDS if plan.static else KINDS[:1]
+    trials = {kind: measure(plan, kind) for kind in kinds}
     best = max(trials, key=lambda kind: trials[kind])
     whole = plan
     if trials[best] <= REFUSED_DB:
@@ -187,17 +188,14 @@ def _regional(
         trials["relieved"] = measure(relieved, best)
         if trials["relieved"] > trials[best]:
             plan = relieved
-    noise: tuple[dict[str, Any], ...] = ()
-    if with_sensitivity:
-        groups = layer_noise.group(graph, layers, whole.static)
-        noise = layer_noise.measure(
-            groups,
-            lambda operators: measure(regions.Plan(static=operators), best),
-            lambda operators: plan.treatment(operators),
-        )
+    noise = layer_noise.measure(
+        groups,
+        lambda operators: measure(whole.only(operators), best),
+        lambda operators: plan.treatment(operators),
+    )
     return Quantized(
         _apply(content, graph, plan, ranges.by_kind[best]),
-        best,
+        best if plan.static else "none",
         trials,
         len(plan.static),
         len(plan.dynamic),

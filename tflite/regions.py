@@ -10,7 +10,10 @@ that it lacks falls out of the delegate and cuts the graph in two. Hence the rul
   attention;
 - the matrix product inside an unrolled recurrence takes its input's scale at run time: its input is
   a state that was float a moment ago, and a fixed scale would add two conversions to each step; small
-  recurrences stay float, which is faster.
+  recurrences stay float, which is faster;
+- so do the product that feeds all steps of a recurrence at once, and products of a recurrent model that stand
+  alone between float values: a recurrence carries each error on to the next step, and a fixed scale would
+  need as many conversions as it saves (LSTM over 64 and 512 steps: 3 dB less noise, the same latency).
 """
 
 from __future__ import annotations
@@ -76,6 +79,11 @@ class Plan:
         gone = set(operators)
         return Plan(self.static - gone, self.dynamic - gone, self.stored - gone)
 
+    def only(self, operators: Collection[int]) -> Plan:
+        """Return the plan with all others left in float."""
+        kept = frozenset(operators)
+        return Plan(self.static & kept, self.dynamic & kept, self.stored & kept)
+
     def treatment(self, operators: Collection[int]) -> str:
         """Say in words how these operators are treated."""
         if self.static & set(operators):
@@ -100,10 +108,13 @@ def plan_int8(graph: Any) -> Plan:
     operators = graph.subgraphs[0].operators
     weighted = {i for i, op in enumerate(operators) if _has_weights(graph, op)}
     recurrent = _recurrent_products(graph, weighted)
+    feeding = _feeding_steps(graph, weighted - recurrent)
+    others = weighted - recurrent - feeding
     convolutions = {i for i in weighted if graphs.operator_name(graph, operators[i]) in CONVOLUTIONS}
-    region = _grow(graph, convolutions, weighted - recurrent)
-    static = (weighted - recurrent) | region
-    return Plan(static=frozenset(static), dynamic=frozenset(_worthwhile(graph, recurrent)))
+    static = others | _grow(graph, convolutions, others)
+    alone = _alone(graph, static) if recurrent else set()
+    dynamic = feeding | alone | _worthwhile(graph, recurrent)
+    return Plan(static=frozenset(static - alone), dynamic=frozenset(dynamic))
 
 
 def _has_weights(graph: Any, operator: Any) -> bool:
@@ -123,6 +134,46 @@ def _recurrent_products(graph: Any, weighted: set[int]) -> set[int]:
     return {index for group in users.values() if len(group) >= RECURRENT_REPEATS for index in group}
 
 
+def _feeding_steps(graph: Any, weighted: set[int]) -> set[int]:
+    """Return the products whose result is cut into the steps of a recurrence."""
+    operators = graph.subgraphs[0].operators
+    readers = _readers(graph)
+    found = set()
+    for index in weighted:
+        if graphs.operator_name(graph, operators[index]) != "FULLY_CONNECTED":
+            continue
+        cuts = readers.get(operators[index].outputs[0], [])
+        while len(cuts) == 1 and graphs.operator_name(graph, operators[cuts[0]]) == "RESHAPE":
+            cuts = readers.get(operators[cuts[0]].outputs[0], [])
+        names = [graphs.operator_name(graph, operators[cut]) for cut in cuts]
+        if len(names) >= RECURRENT_REPEATS and set(names) == {"STRIDED_SLICE"}:
+            found.add(index)
+    return found
+
+
+def _alone(graph: Any, static: set[int]) -> set[int]:
+    """Return the static products that read a float value and write one."""
+    subgraph = graph.subgraphs[0]
+    readers = _readers(graph)
+    inside = {tensor for i in static for tensor in graphs.indices(subgraph.operators[i].outputs)}
+    return {
+        i
+        for i in static
+        if graphs.operator_name(graph, subgraph.operators[i]) == "FULLY_CONNECTED"
+        and subgraph.operators[i].inputs[0] not in inside
+        and not static & set(readers.get(subgraph.operators[i].outputs[0], []))
+    }
+
+
+def _readers(graph: Any) -> dict[int, list[int]]:
+    """Return tensor index -> the operators that read it."""
+    readers: dict[int, list[int]] = {}
+    for index, operator in enumerate(graph.subgraphs[0].operators):
+        for tensor in graphs.indices(operator.inputs):
+            readers.setdefault(tensor, []).append(index)
+    return readers
+
+
 def _worthwhile(graph: Any, recurrent: set[int]) -> set[int]:
     """Return the recurrent products if they have weights enough to be faster in int8, else none."""
     sizes = {_weights(graph, i).buffer: int(np.prod(_weights(graph, i).shape)) for i in recurrent}
@@ -139,11 +190,7 @@ def _grow(graph: Any, convolutions: set[int], weighted: set[int]) -> set[int]:
     """Return the operators that lie between int8 operators of a convolutional part."""
     subgraph = graph.subgraphs[0]
     producer = {out: i for i, op in enumerate(subgraph.operators) for out in graphs.indices(op.outputs)}
-    readers: dict[int, list[int]] = {}
-    for index, operator in enumerate(subgraph.operators):
-        for tensor in graphs.indices(operator.inputs):
-            readers.setdefault(tensor, []).append(index)
-
+    readers = _readers(graph)
     region = set(convolutions)
     for index, operator in enumerate(subgraph.operators):  # the file is in topological order
         name = graphs.operator_name(graph, operator)

@@ -138,11 +138,10 @@ def test_transformer_keeps_its_float_operators(case, float_file):
 def test_wide_recurrent_products_are_dynamic(float_file):
     graph = graphs.read_graph(float_file("wide_lstm"))
     plan = regions.plan_int8(graph)
-    assert not plan.static & plan.dynamic
-    assert names_of(graph, plan.static) == {"FULLY_CONNECTED": 2}  # all inputs at once, and the answer
-    assert names_of(graph, plan.dynamic) == {"FULLY_CONNECTED": 6}  # the first step has no state yet
+    assert not plan.static, "inputs of all steps and the answer stand between float values"
+    assert names_of(graph, plan.dynamic) == {"FULLY_CONNECTED": 8}  # the first step has no state yet
     weights = [graph.subgraphs[0].tensors[operators(graph)[i].inputs[1]] for i in plan.dynamic]
-    assert {tuple(tensor.shape) for tensor in weights} == {(4 * 41, 41)}, "the recurrent kernel"
+    assert collections.Counter(tuple(tensor.shape) for tensor in weights)[4 * 41, 41] == 6, "the recurrent kernel"
     dynamic = regions.plan_dynamic(graph)
     assert not dynamic.static and names_of(graph, dynamic.dynamic) == {"FULLY_CONNECTED": 8}
 
@@ -152,7 +151,7 @@ def test_narrow_recurrence_stays_float(float_file):
     assert 4 * 11 * 11 < regions.RECURRENT_WEIGHTS <= 4 * 41 * 41
     assert everything(graph)["FULLY_CONNECTED"] == 8
     plan = regions.plan_int8(graph)
-    assert names_of(graph, plan.static) == {"FULLY_CONNECTED": 2} and not plan.dynamic
+    assert names_of(graph, plan.dynamic) == {"FULLY_CONNECTED": 2} and not plan.static
     assert names_of(graph, regions.plan_dynamic(graph).dynamic) == {"FULLY_CONNECTED": 2}
 
 
