@@ -1,6 +1,9 @@
 """The predicted size of a file with unrolled layers is that of the real file, within 20 %."""
 
+from typing import get_args
+
 import keras
+import numpy as np
 import pytest
 from keras import layers
 
@@ -10,6 +13,7 @@ from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import layer_names
 from keras_attention.tflite import quantization
 from keras_attention.tflite import saved_model
+from keras_attention.tflite.arguments import Precision
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.jobs.convert import prepare
 from keras_attention.tflite.model_signature import read_signature
@@ -33,14 +37,19 @@ def model_of(layer, length, masking=False):
 
 
 def files_of(model, folder):
-    """The file in the precisions that need no samples, and the record of the lowering."""
+    """The file in every precision, and the record of the lowering."""
     signature = read_signature(model)
     outputs, lowering = saved_model.export_saved_model(model, signature, folder, 512)
     names = layer_names.of_model(model.layers)
     content = prepare(saved_model.convert_saved_model(folder), signature.names(), outputs, names)
+    (spec,) = signature.inputs
+    samples = {spec.name: np.random.default_rng(3).normal(size=(17, *spec.shape)).astype(np.float32)}
     contents = {
-        precision: quantization.quantize(content, precision, None).content
-        for precision in ("float32", "float16", "dynamic")
+        precision: quantization.quantize(
+            content, precision, samples, io_dtype="int8" if precision == "int8_full" else "float32"
+        ).content
+        for precision in get_args(Precision)
+        if precision != "auto"
     }
     stripped = {}
     for precision, content in contents.items():
