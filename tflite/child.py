@@ -6,6 +6,7 @@ folder for input and output; the caller's process gets a `ConversionError` that 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -56,6 +57,23 @@ class Limits:
     memory_bytes: int | None
 
 
+class Ahead:
+    """A child process that imports what its job needs while the caller still prepares that job.
+
+    To be used in a `with` statement, which ends the process if it was never given its job.
+    """
+
+    def __init__(self, folder: Path, task: str, *, needs_keras: bool) -> None:
+        folder.mkdir(exist_ok=True)
+        self.process = _start(folder, needs_keras, task, str(os.getpid()))
+
+    def __enter__(self) -> Ahead:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _end(self.process)
+
+
 def run_job(
     folder: Path,
     job: Mapping[str, Any],
@@ -63,6 +81,7 @@ def run_job(
     *,
     needs_keras: bool = True,
     limits: Limits | None = None,
+    ahead: Ahead | None = None,
 ) -> dict[str, Any]:
     """Run `worker.main` on the folder in a child process and return its result.
 
@@ -72,6 +91,7 @@ def run_job(
         progress: called with (stage, done, total).
         needs_keras: False for a job that does without, which starts ten times faster.
         limits: for files of unknown origin, which may make native code hang or ask for any memory.
+        ahead: a process that was started for this folder and task; else one starts now.
 
     Raises:
         ConversionError: the child ended by a signal or an exception; the stage, the cause and the end
@@ -79,6 +99,34 @@ def run_job(
     """
     memory = None if limits is None else limits.memory_bytes
     (folder / "job.json").write_text(json.dumps({**job, "memory_bytes": memory, "parent": os.getpid()}))
+    stage = "start"
+    child = _start(folder, needs_keras) if ahead is None else ahead.process
+    clock = None if limits is None else _Clock(child, limits.seconds)
+    try:
+        if ahead is not None:
+            _hand_over(child)
+        for line in child.stdout or ():
+            message = json.loads(line)
+            stage = message["stage"]
+            progress(stage, message["done"], message["total"])
+        code = child.wait()
+    finally:
+        if clock is not None:
+            clock.cancel()
+        _end(child)
+    if clock is not None and clock.rang:
+        raise ConversionError(
+            f"While {STAGES[stage]}: it took more than {clock.seconds:g} seconds and was ended. The file is "
+            "damaged, or its graph doesn't come to an end."
+        )
+    if code != 0:
+        raise ConversionError(_explain(folder, stage, code, of_a_file=limits is not None))
+    result: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    return result
+
+
+def _start(folder: Path, needs_keras: bool, *waiting: str) -> subprocess.Popen[str]:
+    """Start the child; `waiting` is the task to prepare for, and the number of this process."""
     environment = {
         **os.environ,
         "KERAS_BACKEND": "tensorflow",
@@ -90,10 +138,9 @@ def run_job(
         ),  # so that what it leaves goes with the folder
     }
     program = [str(Path(__file__).with_name("light_worker.py")), "keras" if needs_keras else "light"]
-    stage = "start"
     with (folder / LOG).open("wb") as log:
-        child = subprocess.Popen(
-            [sys.executable, *program, str(folder)],
+        return subprocess.Popen(
+            [sys.executable, *program, str(folder), *waiting],
             cwd=folder,
             env=environment,
             stdin=subprocess.PIPE,
@@ -101,30 +148,25 @@ def run_job(
             stderr=log,
             text=True,
         )
-        clock = None if limits is None else _Clock(child, limits.seconds)
-        try:
-            for line in child.stdout or ():
-                message = json.loads(line)
-                stage = message["stage"]
-                progress(stage, message["done"], message["total"])
-            code = child.wait()
-        finally:
-            if clock is not None:
-                clock.cancel()
-            child.kill()
-            child.wait()
-            for stream in (child.stdin, child.stdout):
-                if stream is not None:
-                    stream.close()
-    if clock is not None and clock.rang:
-        raise ConversionError(
-            f"While {STAGES[stage]}: it took more than {clock.seconds:g} seconds and was ended. The file is "
-            "damaged, or its graph doesn't come to an end."
-        )
-    if code != 0:
-        raise ConversionError(_explain(folder, stage, code, of_a_file=limits is not None))
-    result: dict[str, Any] = json.loads((folder / "result.json").read_text())
-    return result
+
+
+def _hand_over(child: subprocess.Popen[str]) -> None:
+    """Tell a waiting child that its job.json is there; if it has ended, its exit code tells why."""
+    if child.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.write("go\n")
+            child.stdin.flush()
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    child.kill()
+    child.wait()
+    for stream in (child.stdin, child.stdout):
+        if stream is not None:
+            with contextlib.suppress(
+                BrokenPipeError
+            ):  # a child that has ended does not read what it was told
+                stream.close()
 
 
 class _Clock:

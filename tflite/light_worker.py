@@ -1,8 +1,9 @@
-"""The program of the child process: `python light_worker.py keras|light FOLDER`.
+"""The program of the child process: `python light_worker.py keras|light FOLDER [TASK PARENT]`.
 
 The packages above a job's module import Keras and with it TensorFlow, which takes seconds and hundreds of
 megabytes. With "light" empty packages stand in their place, so that a job starts at once and its memory is
 its own. With "keras" the job imports them, once the worker sees to it that this process ends with its parent.
+With a task and the parent's number the worker imports what the task needs and waits for the job.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def replace_packages() -> None:
 
 def main() -> int:
     """Run the worker on the folder that the command line names."""
-    kind, folder = sys.argv[1:]
+    kind, folder, *waiting = sys.argv[1:]
     here = Path(__file__).resolve().parent
     # This folder's `inspect` and other names would hide those of Python. It may be spelled through a link.
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
@@ -35,7 +36,7 @@ def main() -> int:
         raise FileNotFoundError(f"{here / 'worker.py'} is missing: install the package again.")
     worker = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(worker)
-    return int(worker.main(Path(folder)))
+    return int(worker.main(Path(folder), *waiting))
 
 
 if __name__ == "__main__":

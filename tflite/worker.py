@@ -6,6 +6,7 @@ failure.json with the reason. Progress goes to standard output, one JSON object 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import json
@@ -22,17 +23,25 @@ _PARENT_DEATH_SIGNAL = 1
 _BACKTRACE = re.compile(r"\s*(<unknown>|loc\(|callsite\(|note: ).*")
 
 
-def main(folder: Path) -> int:
-    """Do the job in `folder` with the module of `jobs/` that it names, and return the exit code."""
+def main(folder: Path, task: str = "", parent: str = "") -> int:
+    """Do the job in `folder` with the module of `jobs/` that it names, and return the exit code.
+
+    With `task`, what that task needs is imported first, before the job is there.
+    """
     emit = _protect_standard_output()
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process itself
+    if task:
+        _end_at_once_with_parent(int(parent))
+        _prepare(task)
+        if not sys.stdin.readline():  # the parent has ended, or needs no child any more
+            return 2
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     job = json.loads((folder / "job.json").read_text())
     _end_at_once_with_parent(job["parent"])
     _limit_memory(job["memory_bytes"])
     try:
-        task = importlib.import_module(f"keras_attention.tflite.jobs.{job['task']}")
-        result = task.run(folder, job, emit)
+        module = importlib.import_module(f"keras_attention.tflite.jobs.{job['task']}")
+        result = module.run(folder, job, emit)
     except Exception as error:  # the boundary: everything becomes a message for the parent
         import traceback
 
@@ -41,6 +50,12 @@ def main(folder: Path) -> int:
         return 1
     (folder / "result.json").write_text(json.dumps(result))
     return 0
+
+
+def _prepare(task: str) -> None:
+    """Import the module of a task; what goes wrong with that is said when the job is there."""
+    with contextlib.suppress(Exception):
+        importlib.import_module(f"keras_attention.tflite.jobs.{task}")
 
 
 def _readable(error: Exception) -> str:
