@@ -6,12 +6,16 @@ import math
 import numbers
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from typing import Literal
 from typing import get_args
 
 from keras_attention.tflite import files
+from keras_attention.tflite.choosing import INTEGER_TARGETS
+from keras_attention.tflite.fidelity import Floors
 from keras_attention.tflite.manifest import sidecar_path
 
 Precision = Literal["float32", "float16", "dynamic", "int8", "int8_full", "int16x8", "auto"]
@@ -25,27 +29,58 @@ AUTO_AGREEMENT = 0.99
 Task = Literal["classification", "regression"]
 
 
-def check_arguments(
-    precision: str,
-    floors: Mapping[str, Any],
-    task: str | None,
-    input_shapes: Any,
-    max_unrolled_steps: int,
-    calibration: Any,
-) -> None:
-    """Raise on arguments that are wrong whatever the model is; each is named, with what is allowed."""
+@dataclass(frozen=True)
+class Wanted:
+    """What the caller of `convert` or `quantize` wants of the file; the fields are named as the arguments."""
+
+    precision: str
+    target: str
+    floors: Floors
+    task: str | None
+    io_dtype: str | None
+    sensitivity: bool
+
+    def io_dtype_of(self, precision: str) -> str:
+        """Return the type of a file's real inputs and outputs; a target without floats takes integers."""
+        if self.io_dtype is not None:
+            return self.io_dtype
+        if precision == "int8_full":
+            return "int8"
+        return "int16" if precision == "int16x8" and self.target in INTEGER_TARGETS else "float32"
+
+    def measures_layers(self, precision: str) -> bool:
+        """Tell whether the noise of each layer is measured in a file."""
+        return (self.sensitivity or self.precision == "auto") and precision in CALIBRATED
+
+
+def check(wanted: Wanted, calibration: Any) -> Wanted:
+    """Raise on what is wrong whatever the model is; return what is wanted, with the floor that "auto" has."""
+    precision, floors = wanted.precision, wanted.floors
     if precision not in get_args(Precision):
         raise ValueError(f"`precision` must be one of {get_args(Precision)}. Received: {precision!r}")
-    if task is not None and task not in get_args(Task):
-        raise ValueError(f"`task` must be one of {get_args(Task)} or None. Received: {task!r}")
-    for name, value in floors.items():
+    if wanted.task is not None and wanted.task not in get_args(Task):
+        raise ValueError(f"`task` must be one of {get_args(Task)} or None. Received: {wanted.task!r}")
+    for name, value in vars(floors).items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
             raise TypeError(f"`{name}` must be a number or None. Received: {value!r}")
         if value is not None and not math.isfinite(value):
             raise ValueError(f"`{name}` must be finite. Received: {value!r}")
-    min_agreement = floors["min_agreement"]
-    if min_agreement is not None and not 0.0 <= min_agreement <= 1.0:
-        raise ValueError(f"`min_agreement` must be a share from 0 to 1. Received: {min_agreement!r}")
+    if floors.min_agreement is not None and not 0.0 <= floors.min_agreement <= 1.0:
+        raise ValueError(f"`min_agreement` must be a share from 0 to 1. Received: {floors.min_agreement!r}")
+    if precision in CALIBRATED and calibration is None:
+        raise ValueError(
+            f"`calibration` is needed for precision={precision!r}: pass 100 to 1,000 real samples as the app "
+            "will see them. Without any, precision='dynamic' gives int8 weights. Received: calibration=None"
+        )
+    _check_target(wanted.target, precision)
+    _check_io_dtype(wanted.io_dtype, precision)
+    if precision != "auto" or floors.min_agreement is not None or floors.max_metric_drop is not None:
+        return wanted
+    return replace(wanted, floors=replace(floors, min_agreement=AUTO_AGREEMENT))
+
+
+def check_sizes(input_shapes: Any, max_unrolled_steps: Any, batch_size: Any) -> None:
+    """Raise on the arguments of `convert` alone that are wrong whatever the model is."""
     if input_shapes is not None and not (
         isinstance(input_shapes, Mapping)
         and all(isinstance(shape, list | tuple) for shape in input_shapes.values())
@@ -60,15 +95,6 @@ def check_arguments(
         or max_unrolled_steps < 0
     ):
         raise ValueError(f"`max_unrolled_steps` must be an integer >= 0. Received: {max_unrolled_steps!r}")
-    if precision in CALIBRATED and calibration is None:
-        raise ValueError(
-            f"`calibration` is needed for precision={precision!r}: pass 100 to 1,000 real samples as the app "
-            "will see them. Without any, precision='dynamic' gives int8 weights. Received: calibration=None"
-        )
-
-
-def check_batch_size(batch_size: Any) -> None:
-    """Raise unless `batch_size` is a fixed number of samples."""
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(
             "`batch_size` must be an integer >= 1, the number of samples that the file takes at a time. It "
@@ -91,7 +117,7 @@ def check_path(path: str | Path | None, source: Any, argument: str = "model") ->
     return target
 
 
-def check_target(target: str, precision: str) -> None:
+def _check_target(target: str, precision: str) -> None:
     """Raise on a target that is none, or that only "auto" could heed."""
     if target not in get_args(Target):
         raise ValueError(f"`target` must be one of {get_args(Target)}. Received: {target!r}")
@@ -102,16 +128,7 @@ def check_target(target: str, precision: str) -> None:
         )
 
 
-def least_agreement(
-    precision: str, min_agreement: float | None, max_metric_drop: float | None
-) -> float | None:
-    """Return the floor of the agreement; "auto" has one where the caller sets none."""
-    if precision == "auto" and min_agreement is None and max_metric_drop is None:
-        return AUTO_AGREEMENT
-    return min_agreement
-
-
-def check_io_dtype(io_dtype: str | None, precision: str) -> None:
+def _check_io_dtype(io_dtype: str | None, precision: str) -> None:
     """Raise on a type of inputs and outputs that files of the precision don't have."""
     allowed = _IO_DTYPES.get(precision, ("float32",))
     if io_dtype is not None and io_dtype not in allowed:
@@ -119,12 +136,3 @@ def check_io_dtype(io_dtype: str | None, precision: str) -> None:
         raise ValueError(
             f"`io_dtype` must be {choice} with precision={precision!r}. Received: io_dtype={io_dtype!r}"
         )
-
-
-def io_dtype_of(io_dtype: str | None, precision: str, target: str | None) -> str:
-    """Return the type of a file's real inputs and outputs; a target without floats takes integers."""
-    if io_dtype is not None:
-        return io_dtype
-    if precision == "int8_full":
-        return "int8"
-    return "int16" if precision == "int16x8" and target in ("npu", "microcontroller") else "float32"

@@ -35,6 +35,7 @@ class FloatForm:
         loops: layer path -> steps of each recurrent loop that was kept.
         sizes: layer path -> bytes of its written-out steps.
         states: number of states that are inputs and outputs.
+        max_unrolled_steps: the limit that kept the loops.
     """
 
     about: str
@@ -45,6 +46,7 @@ class FloatForm:
     loops: dict[str, int]
     sizes: dict[str, int]
     states: int = 0
+    max_unrolled_steps: int = 0
 
     def size_bytes(self) -> int:
         """Return the size of the float32 file, once a candidate was made."""
@@ -80,9 +82,11 @@ class Candidate:
     file: dict[str, Any]
 
 
-def store(path: Path, samples: Samples) -> None:
-    """Write the inputs in order; their names may be no file names."""
-    np.savez(path, *samples.inputs.values())
+def store(folder: Path, compared: Samples, calibrating: Samples | None) -> None:
+    """Put samples where the child finds them, inputs in order; their names may be no file names."""
+    np.savez(folder / "evaluation.npz", *compared.inputs.values())
+    if calibrating is not None:
+        np.savez(folder / "calibration.npz", *calibrating.inputs.values())
 
 
 def make_float_form(
@@ -122,7 +126,8 @@ def make_float_form(
     about = f"Model {model.name!r} ({', '.join(str(spec) for spec in signature.inputs)})"
     result = {**_run(folder, job, progress, f"{about} to {precision}: "), **traced}
     kept = {name: result[name] for name in ("outputs", "changes", "loops", "sizes")}
-    return FloatForm(about, folder, inputs, states=len(signature.states), **kept)
+    states = len(signature.states)
+    return FloatForm(about, folder, inputs, states=states, max_unrolled_steps=max_unrolled_steps, **kept)
 
 
 def make_candidate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -13,29 +14,25 @@ import keras
 from keras_attention.tflite import arguments
 from keras_attention.tflite import building
 from keras_attention.tflite import checks
-from keras_attention.tflite import choosing
 from keras_attention.tflite import fidelity
 from keras_attention.tflite import finishing
+from keras_attention.tflite import judging
 from keras_attention.tflite import leftovers
 from keras_attention.tflite import manifest_entries
-from keras_attention.tflite import reporting
 from keras_attention.tflite import samples as sampling
 from keras_attention.tflite import streaming
 from keras_attention.tflite.arguments import IoDtype
 from keras_attention.tflite.arguments import Precision
 from keras_attention.tflite.arguments import Target
 from keras_attention.tflite.arguments import Task
-from keras_attention.tflite.data.normalization import read_statistics
-from keras_attention.tflite.data.plausibility import check_plausible
+from keras_attention.tflite.arguments import Wanted
 from keras_attention.tflite.finishing import Conversion
+from keras_attention.tflite.judging import Reference
 from keras_attention.tflite.loading import load_model
-from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.model_signature import declared_inputs
 from keras_attention.tflite.model_signature import read_signature
 from keras_attention.tflite.progress import StageProgress
-from keras_attention.tflite.samples import Samples
 
-RANDOM_SAMPLES = 16
 _PACKAGES = ("keras", "tensorflow", "ai-edge-litert", "litert-quantizer", "numpy")
 
 
@@ -121,18 +118,10 @@ def convert(
     print(result.report.agreement, result.report.size_bytes)
     ```
     """
-    named = {
-        "min_agreement": min_agreement,
-        "min_sqnr_db": min_sqnr_db,
-        "max_metric_drop": max_metric_drop,
-    }
-    arguments.check_arguments(precision, named, task, input_shapes, max_unrolled_steps, calibration)
-    arguments.check_target(target, precision)
-    arguments.check_io_dtype(io_dtype, precision)
-    arguments.check_batch_size(batch_size)
-    floors = fidelity.Floors(
-        arguments.least_agreement(precision, min_agreement, max_metric_drop), min_sqnr_db, max_metric_drop
-    )
+    floors = fidelity.Floors(min_agreement, min_sqnr_db, max_metric_drop)
+    wanted = Wanted(precision, target, floors, task, io_dtype, sensitivity)
+    wanted = arguments.check(wanted, calibration)
+    arguments.check_sizes(input_shapes, max_unrolled_steps, batch_size)
     written = arguments.check_path(path, model)
     entries = manifest_entries.check_entries(manifest)
     model = load_model(model) if isinstance(model, str | Path) else model
@@ -146,91 +135,36 @@ def convert(
     first = evaluation if evaluation is not None else calibration
     signature = read_signature(model, None if first is None else first.inputs, input_shapes, batch_size)
     checks.check_names(entries, signature, model)
-    calibrating = (
-        None
-        if calibration is None
-        else sampling.check_samples("calibration", calibration, signature, spread=True)
-    )
-    compared, source = _evaluation(evaluation, calibrating, signature, model)
-    remarks = _about_samples(calibrating, compared if source == "evaluation" else None, signature, model)
-    if source == "random":
-        remarks.append(
-            "Compared on random inputs only. Pass real samples as `evaluation` for numbers that count."
-        )
+    evidence = judging.take_evidence(calibration, evaluation, signature, model)
     with StageProgress(verbose) as progress, leftovers.work_folder() as folder:
         progress("predict", 0, 0)
-        compared = streaming.with_zero_states(compared, signature)
-        reference = fidelity.predict(model, signature, compared)
-        fidelity.check_targets(reference, compared.targets, max_metric_drop, task)
-        building.store(folder / "evaluation.npz", compared)
-        if calibrating is not None and precision in arguments.CALIBRATED:
-            carried = streaming.with_carried_states(model, calibrating, signature)
-            building.store(folder / "calibration.npz", carried)
+        compared = streaming.with_zero_states(evidence.compared, signature)
+        answers = fidelity.predict(model, signature, compared)
+        fidelity.check_targets(answers, compared.targets, max_metric_drop, task)
+        calibrating = evidence.calibrating if precision in arguments.CALIBRATED else None
+        building.store(folder, compared, streaming.with_carried_states(model, calibrating, signature))
         form = building.make_float_form(model, signature, folder, precision, max_unrolled_steps, progress)
-        about_float: list[str] = []
 
-        def make(kind: str, float_layers: Sequence[str] = ()) -> choosing.Judged:
-            candidate = building.make_candidate(
-                form,
-                kind,
-                progress,
-                io_dtype=arguments.io_dtype_of(io_dtype, kind, target if precision == "auto" else None),
-                float_layers=float_layers,
-                sensitivity=(sensitivity or precision == "auto") and kind in arguments.CALIBRATED,
-            )
+        @functools.cache  # asked again with each file of "auto"
+        def check_float_form() -> list[str]:
             exact = functools.partial(fidelity.exact_answers, model, signature, compared)
-            about_float[:] = fidelity.check_float_form(reference, form.answers(), model, form.changes, exact)
-            measured = fidelity.compare(reference, candidate.answers, compared.targets, task, form.states)
-            if form.states:
-                folders = (form.folder, candidate.folder)
-                measured = streaming.compare(
-                    model, signature, compared, folders, measured, form.changes, task
-                )
-            return choosing.Judged(candidate, measured, floors.faults(measured, kind))
+            return fidelity.check_float_form(answers, form.answers(), model, form.changes, exact)
 
-        if precision == "auto":
-            choice = choosing.choose(make, target, loops=bool(form.loops))
-        else:
-            choice = choosing.Choice(make(precision), (), "")
-        float32 = form.answers(), form.size_bytes()
-    candidate = choice.best.candidate
-    remarks = [
-        *checks.check_loops(form.loops, form.sizes, candidate.precision, max_unrolled_steps),
-        *remarks,
-        *about_float,
-        *reporting.remarks_on(candidate),
-    ]
-    evidence = finishing.Evidence("Keras", reference, compared, source, calibrating)
-    return finishing.finish(
-        form,
-        choice,
-        evidence,
-        model=model,
-        name=model.name,
-        entries=entries,
-        packages=_PACKAGES,
-        float32=float32,
-        remarks=remarks,
-        path=written,
-        verbose=verbose,
-    )
-
-
-def _evaluation(
-    evaluation: Any, calibrating: Samples | None, signature: ModelSignature, model: keras.Model
-) -> tuple[Samples, str]:
-    if evaluation is not None:
-        return sampling.check_samples("evaluation", evaluation, signature, spread=False), "evaluation"
-    if calibrating is not None:
-        return calibrating, "calibration"
-    return fidelity.random_samples(signature, model, RANDOM_SAMPLES), "random"
-
-
-def _about_samples(
-    calibrating: Samples | None, compared: Samples | None, signature: ModelSignature, model: keras.Model
-) -> list[str]:
-    """Return what the user should know of the samples; raise where calibration can't be real data."""
-    given = [samples for samples in (calibrating, compared) if samples is not None]
-    remarks = [remark for samples in given for remark in samples.remarks]
-    calibration, evaluation = (s if s is None else s.inputs for s in (calibrating, compared))
-    return remarks + check_plausible(calibration, evaluation, read_statistics(model, signature))
+        in_a_row = functools.partial(
+            streaming.compare, model, signature, compared, changes=form.changes, task=task
+        )
+        reference = Reference(
+            title="Keras",
+            name=model.name,
+            model=model,
+            packages=_PACKAGES,
+            answers=answers,
+            evidence=dataclasses.replace(evidence, compared=compared),
+            check_float_form=check_float_form,
+            compare_in_a_row=in_a_row if signature.states else None,
+        )
+        choice = judging.make_judged(form, reference, wanted, progress)
+        conversion = finishing.finish(form, choice, reference, entries, written)
+    if verbose:
+        conversion.report.print()
+    return conversion

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +11,25 @@ import numpy as np
 from keras_attention.tflite import arguments
 from keras_attention.tflite import building
 from keras_attention.tflite import child
-from keras_attention.tflite import choosing
 from keras_attention.tflite import fidelity
 from keras_attention.tflite import finishing
 from keras_attention.tflite import foreign
+from keras_attention.tflite import judging
 from keras_attention.tflite import leftovers
 from keras_attention.tflite import manifest_entries
-from keras_attention.tflite import reporting
-from keras_attention.tflite import samples as sampling
 from keras_attention.tflite.arguments import IoDtype
 from keras_attention.tflite.arguments import Precision
 from keras_attention.tflite.arguments import Target
 from keras_attention.tflite.arguments import Task
-from keras_attention.tflite.data.plausibility import check_plausible
+from keras_attention.tflite.arguments import Wanted
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.finishing import Conversion
+from keras_attention.tflite.judging import Reference
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.model_signature import TensorSpec
 from keras_attention.tflite.progress import StageProgress
-from keras_attention.tflite.samples import Samples
 
 REFERENCE = "the float file"
-RANDOM_SAMPLES = 16
 _PACKAGES = ("ai-edge-litert", "litert-quantizer", "numpy")
 
 
@@ -98,20 +94,12 @@ def quantize(
     print(result.report.agreement, result.report.size_bytes)
     ```
     """
-    named = {
-        "min_agreement": min_agreement,
-        "min_sqnr_db": min_sqnr_db,
-        "max_metric_drop": max_metric_drop,
-    }
-    arguments.check_arguments(precision, named, task, None, 0, calibration)
-    arguments.check_target(target, precision)
-    arguments.check_io_dtype(io_dtype, precision)
+    floors = fidelity.Floors(min_agreement, min_sqnr_db, max_metric_drop)
+    wanted = Wanted(precision, target, floors, task, io_dtype, sensitivity)
+    wanted = arguments.check(wanted, calibration)
     content, title = _read(file)
     written = arguments.check_path(path, None if isinstance(file, bytes) else file, "file")
     entries = manifest_entries.check_entries(manifest)
-    floors = fidelity.Floors(
-        arguments.least_agreement(precision, min_agreement, max_metric_drop), min_sqnr_db, max_metric_drop
-    )
     with StageProgress(verbose) as progress, leftovers.work_folder() as folder:
         (folder / "given.tflite").write_bytes(content)
         found = _run(folder, {"task": "adopt"}, progress, title, foreign.limits())
@@ -121,56 +109,27 @@ def quantize(
             shapes = {entry["name"]: entry["shape"] for entry in found[side]}
             kinds = [entry["dtype"] for entry in found[side]]
             manifest_entries.name_axes(entries, key, shapes, kinds)
-        calibrating = (
-            None
-            if calibration is None
-            else sampling.check_samples("calibration", calibration, signature, spread=True)
-        )
-        compared, source = _evaluation(evaluation, calibrating, signature)
-        remarks = _about_samples(calibrating, compared if source == "evaluation" else None)
-        if source == "random":
-            remarks.append(
-                "Compared on random inputs only. Pass real samples as `evaluation` for numbers that count."
-            )
-        building.store(folder / "evaluation.npz", compared)
-        if calibrating is not None and precision in arguments.CALIBRATED:
-            building.store(folder / "calibration.npz", calibrating)
+        evidence = judging.take_evidence(calibration, evaluation, signature, None)
+        calibrating = evidence.calibrating if precision in arguments.CALIBRATED else None
+        building.store(folder, evidence.compared, calibrating)
         _run(folder, {"task": "answer", "inputs": signature.names()}, progress, title)
         answers = fidelity.finite_answers(fidelity.load_outputs(folder / "given_outputs.npz"), title)
-        fidelity.check_targets(answers, compared.targets, max_metric_drop, task)
+        fidelity.check_targets(answers, evidence.compared.targets, max_metric_drop, task)
         form = building.FloatForm(title, folder, signature.names(), outputs, found["changes"], {}, {})
-
-        def make(kind: str, float_layers: Sequence[str] = ()) -> choosing.Judged:
-            candidate = building.make_candidate(
-                form,
-                kind,
-                progress,
-                io_dtype=arguments.io_dtype_of(io_dtype, kind, target if precision == "auto" else None),
-                float_layers=float_layers,
-                sensitivity=(sensitivity or precision == "auto") and kind in arguments.CALIBRATED,
-            )
-            _check_prepared(answers, form.answers(), title)
-            measured = fidelity.compare(answers, candidate.answers, compared.targets, task)
-            return choosing.Judged(candidate, measured, floors.faults(measured, kind))
-
-        if precision == "auto":
-            choice = choosing.choose(make, target, loops=False)
-        else:
-            choice = choosing.Choice(make(precision), (), "")
-        float32 = form.answers(), form.size_bytes()
-    return finishing.finish(
-        form,
-        choice,
-        finishing.Evidence(REFERENCE, answers, compared, source, calibrating),
-        model=None,
-        name="" if isinstance(file, bytes) else Path(file).stem,
-        entries=entries,
-        packages=_PACKAGES,
-        float32=float32,
-        remarks=[*remarks, *reporting.remarks_on(choice.best.candidate)],
-        path=written,
-        verbose=verbose,
-    )
+        reference = Reference(
+            title=REFERENCE,
+            name="" if isinstance(file, bytes) else Path(file).stem,
+            model=None,
+            packages=_PACKAGES,
+            answers=answers,
+            evidence=evidence,
+            check_float_form=lambda: _check_prepared(answers, form.answers(), title),
+        )
+        choice = judging.make_judged(form, reference, wanted, progress)
+        conversion = finishing.finish(form, choice, reference, entries, written)
+    if verbose:
+        conversion.report.print()
+    return conversion
 
 
 def _read(file: Any) -> tuple[bytes, str]:
@@ -201,26 +160,8 @@ def _signature(found: dict[str, Any]) -> ModelSignature:
     return ModelSignature(specs, list(range(len(specs))), batch_size=found["inputs"][0]["shape"][0])
 
 
-def _evaluation(
-    evaluation: Any, calibrating: Samples | None, signature: ModelSignature
-) -> tuple[Samples, str]:
-    if evaluation is not None:
-        return sampling.check_samples("evaluation", evaluation, signature, spread=False), "evaluation"
-    if calibrating is not None:
-        return calibrating, "calibration"
-    return fidelity.random_samples(signature, None, RANDOM_SAMPLES), "random"
-
-
-def _about_samples(calibrating: Samples | None, compared: Samples | None) -> list[str]:
-    """Return what the user should know of the samples; raise where calibration can't be real data."""
-    given = [samples for samples in (calibrating, compared) if samples is not None]
-    remarks = [remark for samples in given for remark in samples.remarks]
-    calibration, evaluation = (s if s is None else s.inputs for s in (calibrating, compared))
-    return remarks + check_plausible(calibration, evaluation, {})
-
-
-def _check_prepared(given: list[np.ndarray], prepared: list[np.ndarray], title: str) -> None:
-    """Raise unless the float file answers as before, now that its shapes are fixed."""
+def _check_prepared(given: list[np.ndarray], prepared: list[np.ndarray], title: str) -> list[str]:
+    """Raise unless the float file answers as before, now that its shapes are fixed; there are no remarks."""
     ratio = fidelity.worst_sqnr_db(given, prepared)
     if ratio < fidelity.FLOAT_FLOOR_DB:
         raise ConversionError(
@@ -228,3 +169,4 @@ def _check_prepared(given: list[np.ndarray], prepared: list[np.ndarray], title: 
             f"where at least {fidelity.FLOAT_FLOOR_DB:.0f} dB are rounding. Are sizes inside it computed "
             "from values, or is an operator random?"
         )
+    return []

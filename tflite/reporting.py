@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from keras_attention.tflite import fidelity
 from keras_attention.tflite import worst_samples
 from keras_attention.tflite.building import Candidate
 from keras_attention.tflite.building import FloatForm
 from keras_attention.tflite.choosing import Choice
 from keras_attention.tflite.data.summary import summarize
+from keras_attention.tflite.judging import Reference
 from keras_attention.tflite.manifest import Sealed
 from keras_attention.tflite.report import Report
 from keras_attention.tflite.samples import Samples
@@ -21,48 +21,49 @@ SLOWER = 1.1
 
 
 def make_report(
-    model: Any,
     form: FloatForm,
     choice: Choice,
     sealed: Sealed,
-    calibrating: Samples | None,
+    reference: Reference,
     *,
-    answers: list[np.ndarray],
-    float32_size: int,
-    **measured: Any,
+    remarks: tuple[str, ...],
+    versions: dict[str, str],
 ) -> Report:
     """Return the report of the chosen file.
 
     Args:
-        model: the Keras model, None where there is none and no recurrent layer was unrolled.
         form: the float file.
         choice: the chosen candidate, and all others.
         sealed: the file with its manifest.
-        calibrating: calibration samples.
-        answers: those of the reference.
-        float32_size: size of the float32 file without manifest.
-        **measured: further fields of the report, as they are.
+        reference: what files were compared with.
+        remarks: what the user should know.
+        versions: package -> version.
     """
+    answers, evidence = reference.answers, reference.evidence
     candidate, tasks = choice.best.candidate, choice.best.measured["task"]  # states have no task
-    added = len(sealed.content) - len(candidate.content)
+    manifest_size = len(sealed.content) - len(candidate.content)
     unrolled = sum(size for path, size in form.sizes.items() if path not in form.loops)
     quantization = dict(candidate.quantization)
     graph_changes = {f"graph, {i + 1}": text for i, text in enumerate(quantization.pop("changes"))}
     sensitivity = tuple(quantization.pop("sensitivity", ()))
-    manifest_size = len(sealed.content) - len(candidate.content)
-    predicted = predict_file_bytes(model, unrolled, candidate.precision) + manifest_size if unrolled else 0
+    predicted = predict_file_bytes(reference.model, unrolled, candidate.precision) if unrolled else 0
     file = {**candidate.file}
     for name in ("inputs", "outputs", "partition_map"):
         file[name] = tuple(file[name])
     return Report(
         precision=candidate.precision,
+        model_name=reference.name,
+        reference=reference.title,
+        evaluation_source=evidence.source,
+        samples=len(evidence.compared),
         size_bytes=len(sealed.content),
-        float32_size_bytes=float32_size + manifest_size,
-        predicted_size_bytes=predicted,
+        float32_size_bytes=form.size_bytes() + manifest_size,
+        float32_sqnr_db=fidelity.worst_sqnr_db(answers, form.answers()),
+        predicted_size_bytes=predicted + manifest_size if unrolled else 0,
         latency_ms=candidate.latency,
-        calibration=_calibration(calibrating, quantization),
+        calibration=_calibration(evidence.calibrating, quantization),
         changes={**form.changes, **graph_changes},
-        candidates=tuple(_with_manifest(row, added) for row in choice.rows),
+        candidates=tuple(_with_manifest(row, manifest_size) for row in choice.rows),
         reason=choice.reason,
         sensitivity=sensitivity,
         worst_samples=worst_samples.find(
@@ -71,7 +72,8 @@ def make_report(
         manifest=dict(sealed.document["app"]),
         **file,
         **choice.best.measured,
-        **measured,
+        remarks=remarks,
+        versions=versions,
     )
 
 

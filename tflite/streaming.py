@@ -24,12 +24,12 @@ def with_zero_states(samples: Samples, signature: ModelSignature) -> Samples:
     return Samples({**samples.inputs, **zeros}, samples.targets)
 
 
-def with_carried_states(model: Any, samples: Samples, signature: ModelSignature) -> Samples:
+def with_carried_states(model: Any, samples: Samples | None, signature: ModelSignature) -> Samples | None:
     """Return the samples with the states that Keras has before each, if it is fed one after the other.
 
     The ranges of states are found on these: states of zeros would show the quantizer too narrow a range.
     """
-    if not signature.states:
+    if samples is None or not signature.states:
         return samples
     after = fidelity.predict(model, signature, samples, carry=True)[-len(signature.states) :]
     before = {

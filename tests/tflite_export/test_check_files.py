@@ -14,7 +14,9 @@ from keras_attention.tflite.linting import file_partitions
 from keras_attention.tflite.linting import file_rules
 from keras_attention.tflite.linting import registry
 
-TYPES = {np.dtype(name): getattr(schema.TensorType, name.upper()) for name in ("float32", "int8", "int32")}
+TYPES = {
+    np.dtype(name): getattr(schema.TensorType, name.upper()) for name in ("float32", "int8", "int16", "int32")
+}
 
 
 @dataclasses.dataclass
@@ -399,6 +401,10 @@ def weighted(name, dtype="float32", num_scales=5, asymmetric=False):
         (lambda: unary("GELU").model, "2.9"),
         (lambda: unary("LOG", dtype="int8", scale=0.1).model, "2.15"),
         (lambda: unary("LOG").model, "1.14"),
+        (lambda: unary("SQRT", dtype="int16", scale=0.1).model, "2.21"),
+        (lambda: unary("SQRT").model, "1.10"),
+        (lambda: unary("EQUAL", dtype="int16", scale=0.1).model, "2.21"),
+        (lambda: unary("LESS", dtype="int16", scale=0.1).model, "1.14"),
     ],
 )
 def test_versions_that_types_call_for_count_more_than_declared_ones(model, release):

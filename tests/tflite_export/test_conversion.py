@@ -2,6 +2,9 @@
 
 import collections
 import json
+import os
+import subprocess
+import sys
 import warnings
 import zipfile
 from pathlib import Path
@@ -241,6 +244,27 @@ def test_same_bytes_and_the_same_numbers_again(converted, make_case, tmp_path, c
         before.report.agreement,
     )
     assert "Conversion" not in capfd.readouterr().out, "silent"
+
+
+PROGRAM = """
+import sys
+sys.path[:0] = sys.argv[1:3]
+import conftest
+from keras_attention.tflite import convert
+case = conftest.build("transformer")
+samples = {"calibration": case.calibration, "evaluation": case.evaluation}
+convert(case.model, sys.argv[3], precision="int8", verbose=0, **samples)
+"""
+
+
+def test_same_bytes_in_a_process_that_hashes_otherwise(converted, tmp_path):
+    """Sets of texts have another order in each process; no byte may follow it."""
+    path = tmp_path / "other.tflite"
+    seed = "7" if os.environ.get("PYTHONHASHSEED") != "7" else "8"
+    folders = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    command = [sys.executable, "-c", PROGRAM, *folders, str(path)]
+    subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, timeout=300)
+    assert path.read_bytes() == converted("transformer", "int8").path.read_bytes()
 
 
 def test_loop_is_kept_and_remarked_on_in_float32(case, tmp_path):

@@ -25,7 +25,8 @@ class Kernel:
 
     Attributes:
         rule: how its scales are related.
-        int8: operator version with int8 tensors, None where the runtime lacks it.
+        int8: operator version with int8 tensors, None where the runtime lacks it. `operator_versions` has
+            the source; it is higher where the kernel came later than that says.
         int16: the same for int16.
         fixed8: (scale, zero point) that the int8 output must have.
         fixed16: scale that the int16 output must have, its zero point being 0.
@@ -66,8 +67,8 @@ KERNELS: dict[str, Kernel] = {
     "AVERAGE_POOL_2D": Kernel(VIEW, 2, 3),
     "BATCH_MATMUL": Kernel(FREE, 2, 3),
     "BATCH_TO_SPACE_ND": Kernel(VIEW, 2, 4),
-    "BROADCAST_TO": Kernel(VIEW, 2, 3),
-    "CAST": Kernel(CAST, 1, 1),
+    "BROADCAST_TO": Kernel(VIEW, 3, 3),
+    "CAST": Kernel(CAST, 3, 1),
     "CONCATENATION": Kernel(JOIN, 2, 3),
     "CONV_2D": Kernel(WEIGHTED, 3, 4),
     "DEPTH_TO_SPACE": Kernel(VIEW, 2, None),
