@@ -20,9 +20,9 @@ SAMPLES = 128
 """Calibration samples from which the inputs' second moments are taken."""
 WIDEST = 1_024
 """Products with more input features are rounded to the nearest: the work grows with their cube."""
-RIDGE = 0.01
+RIDGE = 0.05
 """Share of the mean moment that is added to each feature's own, for inputs that calibration did not show."""
-FEW_ROWS = 0.1
+FEW_ROWS = 1.0
 """The same for few observations: this times features over rows."""
 LARGEST = 127
 
