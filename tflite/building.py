@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from typing import Any
 
-import keras
 import numpy as np
 
-from keras_attention.tflite import checks
 from keras_attention.tflite import child
 from keras_attention.tflite import fidelity
 from keras_attention.tflite import layer_names
 from keras_attention.tflite import streaming
 from keras_attention.tflite.errors import ConversionError
-from keras_attention.tflite.lowering import all_layers
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.progress import StageProgress
 from keras_attention.tflite.samples import Samples
+
+if TYPE_CHECKING:
+    import keras
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,11 @@ def make_float_form(
     progress: StageProgress,
 ) -> FloatForm:
     """Trace the model here if its backend is TensorFlow, else in the child, and convert it there."""
+    import keras
+
+    from keras_attention.tflite import checks
+    from keras_attention.tflite.lowering import all_layers
+
     inputs = [spec.name for spec in signature.file_inputs()]
     job: dict[str, Any] = {
         "task": "convert",

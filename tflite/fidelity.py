@@ -9,16 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
 from keras_attention.tflite import metrics
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.errors import FidelityError
-from keras_attention.tflite.lowering import all_layers
-from keras_attention.tflite.lowering import exact_form
-from keras_attention.tflite.lowering import runnable_form
-from keras_attention.tflite.lowering import stateful
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.report import Report
 from keras_attention.tflite.samples import Samples
@@ -51,6 +46,9 @@ def predict(
     Raises:
         ConversionError: Keras itself answers NaN or infinity.
     """
+    from keras_attention.tflite.lowering import runnable_form
+    from keras_attention.tflite.lowering import stateful
+
     batches: list[list[np.ndarray]] = []
     arrays = [samples.inputs[name] for name in signature.names()]
     size = 1 if signature.states else _BATCH
@@ -85,6 +83,8 @@ def finite_answers(answers: list[np.ndarray], who: str) -> list[np.ndarray]:
 
 def _answers(model: Any, inputs: Any, count: int) -> list[np.ndarray]:
     """Return Keras' outputs for one batch, each with one entry per sample."""
+    import keras
+
     try:
         outputs = [np.asarray(output) for output in keras.tree.flatten(model.predict_on_batch(inputs))]
     except Exception as error:  # whatever the user's model raises on the user's samples
@@ -120,6 +120,11 @@ def exact_answers(model: Any, signature: ModelSignature, samples: Samples) -> Ex
     Keras on JAX has no float64 unless configured, a model may hold casts to float32 of its own, and the
     states of a stateful one would have to be carried.
     """
+    import keras
+
+    from keras_attention.tflite.lowering import exact_form
+    from keras_attention.tflite.lowering import runnable_form
+
     if keras.backend.backend() != "tensorflow" or signature.states:
         return None
     try:
@@ -136,6 +141,8 @@ def exact_answers(model: Any, signature: ModelSignature, samples: Samples) -> Ex
 
 def _uncompiled(model: Any, signature: ModelSignature, samples: Samples, dtype: Any) -> list[np.ndarray]:
     """Run the model without compilation, which would take sums and factors together."""
+    import keras
+
     parts: list[list[np.ndarray]] = []
     for start in range(0, len(samples), _BATCH):
         arrays = [samples.inputs[name][start : start + _BATCH] for name in signature.names()]
@@ -148,9 +155,7 @@ def _uncompiled(model: Any, signature: ModelSignature, samples: Samples, dtype: 
 def random_samples(signature: ModelSignature, model: Any | None, count: int) -> Samples:
     """Return seeded random inputs: standard normal floats, integers that every Embedding knows."""
     generator = np.random.default_rng(0)
-    layers = [] if model is None else all_layers(model)
-    known = [layer.input_dim for layer in layers if isinstance(layer, keras.layers.Embedding)]
-    most = min(known, default=2)
+    most = min(_vocabulary_sizes(model) if model is not None else [], default=2)
     inputs = {}
     for spec in signature.inputs:
         size = (count, *(n or 1 for n in spec.shape))
@@ -158,6 +163,14 @@ def random_samples(signature: ModelSignature, model: Any | None, count: int) -> 
         values = generator.standard_normal(size) if kind == "f" else generator.integers(0, most, size)
         inputs[spec.name] = values.astype(spec.dtype)
     return Samples(inputs)
+
+
+def _vocabulary_sizes(model: Any) -> list[int]:
+    import keras
+
+    from keras_attention.tflite.lowering import all_layers
+
+    return [layer.input_dim for layer in all_layers(model) if isinstance(layer, keras.layers.Embedding)]
 
 
 def load_outputs(path: Path) -> list[np.ndarray]:
