@@ -179,12 +179,16 @@ def convert(
                 sensitivity=(sensitivity or precision == "auto") and kind in arguments.CALIBRATED,
             )
             exact = functools.partial(fidelity.exact_answers, model, signature, compared)
-            about_float[:] = fidelity.check_float_form(reference, form.answers(), model, form.changes, exact)
-            measured = fidelity.compare(reference, candidate.answers, compared.targets, task, form.states)
+            about_float[:] = fidelity.check_float_form(
+                reference, form.answers(), model, form.changes, exact, form.outputs, form.states
+            )
+            measured = fidelity.compare(
+                reference, candidate.answers, compared.targets, task, form.outputs, form.states
+            )
             if form.states:
                 folders = (form.folder, candidate.folder)
                 measured = streaming.compare(
-                    model, signature, compared, folders, measured, form.changes, task
+                    model, signature, compared, folders, measured, form.changes, task, form.outputs
                 )
             return choosing.Judged(candidate, measured, floors.faults(measured, kind))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,8 @@ def check_float_form(
     model: Any,
     changes: dict[str, str],
     exact: Callable[[], Exact | None],
+    names: Sequence[str],
+    num_states: int = 0,
 ) -> list[str]:
     """Make sure that tracing and lowering kept the model's meaning, and return remarks.
 
@@ -201,6 +204,8 @@ def check_float_form(
         model: named in errors.
         changes: what the lowering did.
         exact: gives the answers in float64; asked only where the two differ.
+        names: of the outputs, in order.
+        num_states: how many of them, at the end, are states.
 
     Raises:
         ConversionError: the float32 file computes something else than Keras.
@@ -208,15 +213,17 @@ def check_float_form(
     ratio = worst_sqnr_db(reference, result)
     halved = any(name.startswith("policy ") and name.endswith("float16") for name in changes)
     floor = HALF_PRECISION_FLOOR_DB if halved else FLOAT_FLOOR_DB
-    labels = [
-        metrics.agreement(a, b, "labels")
-        for a, b in zip(reference, result, strict=True)
+    titles = _titles(names, num_states)
+    labels = {
+        title: metrics.agreement(a, b, "labels")
+        for a, b, title in zip(reference, result, titles, strict=True)
         if a.dtype.kind != "f"
-    ]
-    if labels and min(labels) < LABEL_FLOOR:
+    }
+    worst = min(labels, key=lambda title: labels[title], default="")
+    if labels and labels[worst] < LABEL_FLOOR:
         raise ConversionError(
             f"Model {model.name!r} computes something else once converted, before any quantization: only "
-            f"{min(labels):.2%} of an integer output are Keras' numbers."
+            f"{labels[worst]:.2%} of the integers of {worst} are Keras' numbers."
         )
     if len(labels) < len(reference) and ratio < floor:
         own = exact()
@@ -225,16 +232,28 @@ def check_float_form(
                 f"Keras' own rounding shows: {ratio:.1f} dB between Keras and the float32 file, "
                 f"{own.rounding_db:.1f} dB between the model's operations in float32 and in float64."
             ]
+        floats = {
+            title: metrics.sqnr_db(a, b)
+            for a, b, title in zip(reference, result, titles, strict=True)
+            if a.dtype.kind == "f"
+        }
+        where = f" in {min(floats, key=lambda title: floats[title])}" if len(titles) > 1 else ""
         raise ConversionError(
             f"Model {model.name!r} computes something else once converted, before any quantization: SQNR "
-            f"{ratio:.1f} dB against Keras where at least {floor:.0f} dB are rounding. Is a layer random at "
-            "inference, or does it behave differently for a batch of one sample?"
+            f"{ratio:.1f} dB{where} against Keras where at least {floor:.0f} dB are rounding. Is a layer "
+            "random at inference, or does it behave differently for a batch of one sample?"
         )
     if halved:
         return [
             f"Keras computes in half precision, the file in float32: rounding apart, equal ({ratio:.1f} dB)."
         ]
     return []
+
+
+def _titles(names: Sequence[str], num_states: int) -> list[str]:
+    """Return how messages call the outputs, the last of which are states."""
+    count = len(names) - num_states
+    return [f"{'output' if index < count else 'state'} {name!r}" for index, name in enumerate(names)]
 
 
 def check_targets(
@@ -285,9 +304,10 @@ def compare(
     result: list[np.ndarray],
     targets: np.ndarray | None,
     task: str | None,
+    names: Sequence[str],
     num_states: int = 0,
 ) -> dict[str, Any]:
-    """Return the report's fields task, agreement, sqnr_db, max_abs_error and metric.
+    """Return the report's fields task, agreement, sqnr_db, max_abs_error, metric and by_output.
 
     The last `num_states` outputs are states, which count for nothing here: what is wrong with them shows in
     the answers to the samples after.
@@ -302,6 +322,16 @@ def compare(
         "sqnr_db": worst_sqnr_db(reference, result),
         "max_abs_error": max(metrics.max_abs_error(a, b) for a, b, _ in pairs),
         "metric": None if targets is None else _metric(targets, pairs),
+        "by_output": tuple(
+            {
+                "output": name,
+                "agreement": metrics.agreement(a, b, kind),
+                "sqnr_db": metrics.sqnr_db(a, b) if a.dtype.kind == "f" else None,
+            }
+            for name, (a, b, kind) in zip(names[:count], pairs, strict=True)
+        )
+        if count > 1
+        else (),
     }
 
 
@@ -341,10 +371,12 @@ class Floors:
         usual = LEAST_DB.get(precision, BROKEN_DB)
         floor = usual if self.min_sqnr_db is None else self.min_sqnr_db
         if not measured["sqnr_db"] >= floor:
-            faults.append(f"SQNR {measured['sqnr_db']:.1f} dB is below min_sqnr_db={floor:g}")
+            of = _of_worst(measured, "sqnr_db")
+            faults.append(f"SQNR {measured['sqnr_db']:.1f} dB{of} is below min_sqnr_db={floor:g}")
         if self.min_agreement is not None and measured["agreement"] < self.min_agreement:
+            of = _of_worst(measured, "agreement")
             faults.append(
-                f"agreement {measured['agreement']:.4f} is below min_agreement={self.min_agreement:g}"
+                f"agreement {measured['agreement']:.4f}{of} is below min_agreement={self.min_agreement:g}"
             )
         metric = measured["metric"]
         if self.max_metric_drop is not None and metric is not None:
@@ -352,10 +384,20 @@ class Floors:
             if metric["name"] == "mean_absolute_error":
                 drop = -drop
             if not drop <= self.max_metric_drop:
+                of = f" of output {measured['by_output'][0]['output']!r}" if measured["by_output"] else ""
                 faults.append(
-                    f"{metric['name']} loses {drop:.4f}, more than max_metric_drop={self.max_metric_drop:g}"
+                    f"{metric['name']}{of} loses {drop:.4f}, more than "
+                    f"max_metric_drop={self.max_metric_drop:g}"
                 )
         return faults
+
+
+def _of_worst(measured: Mapping[str, Any], number: str) -> str:
+    """Return which output is the worst, "" where there is only one."""
+    known = [row for row in measured["by_output"] if row[number] is not None]
+    if not known:
+        return ""
+    return f" of output {min(known, key=lambda row: row[number])['output']!r}"
 
 
 def refuse(report: Report, faults: list[str]) -> None:

@@ -150,7 +150,7 @@ def quantize(
                 sensitivity=(sensitivity or precision == "auto") and kind in arguments.CALIBRATED,
             )
             _check_prepared(answers, form.answers(), title)
-            measured = fidelity.compare(answers, candidate.answers, compared.targets, task)
+            measured = fidelity.compare(answers, candidate.answers, compared.targets, task, outputs)
             return choosing.Judged(candidate, measured, floors.faults(measured, kind))
 
         if precision == "auto":
