@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from keras_attention.tflite import metrics
+from keras_attention.tflite import quiet
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.errors import FidelityError
 from keras_attention.tflite.model_signature import ModelSignature
@@ -87,7 +88,9 @@ def _answers(model: Any, inputs: Any, count: int) -> list[np.ndarray]:
     import keras
 
     try:
-        outputs = [np.asarray(output) for output in keras.tree.flatten(model.predict_on_batch(inputs))]
+        with quiet.without_retracing_warnings():
+            answers = model.predict_on_batch(inputs)
+        outputs = [np.asarray(output) for output in keras.tree.flatten(answers)]
     except Exception as error:  # whatever the user's model raises on the user's samples
         raise ConversionError(
             f"Model {model.name!r} itself fails on the samples to compare on; integer inputs out of an "

@@ -175,10 +175,14 @@ class Report:
         console = console or Console()
         if self.candidates:
             console.print(report_tables.candidates(self.candidates))
+            for line in report_tables.remarks(self.candidates):
+                console.print(line, markup=False, highlight=False)
             console.print(self.reason, markup=False)
         console.print(self.table())
         if self.sensitivity:
             console.print(report_tables.sensitivity(self.sensitivity))
+            for line in report_tables.advice(self.sensitivity):
+                console.print(line, markup=False, highlight=False)
         for remark in self.remarks:
             console.print(f"note: {remark}", style="yellow", markup=False)
 

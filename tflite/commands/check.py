@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from keras_attention import tflite
+from keras_attention.tflite import quiet
 from keras_attention.tflite.commands.common import with_clear_errors
 from keras_attention.tflite.linting.finding import Finding
 
@@ -34,7 +35,8 @@ def check(file: Path, form: str, select: str | None, ignore: str | None, strict:
     findings: list[Finding] = []
 
     def work() -> None:
-        findings.extend(tflite.check(file, select=_codes(select), ignore=_codes(ignore)))
+        with quiet.without_remarks_at_start():  # a model is loaded by Keras
+            findings.extend(tflite.check(file, select=_codes(select), ignore=_codes(ignore)))
 
     with_clear_errors(work)
     counts: collections.Counter[str] = collections.Counter(finding.severity for finding in findings)
