@@ -2,7 +2,6 @@
 
 import importlib
 from typing import TYPE_CHECKING
-from typing import Any
 
 import wrapt
 
@@ -28,7 +27,7 @@ _MODULES = {
 
 if not TYPE_CHECKING:  # a type checker would take any name for one that exists
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         """Import the layer, and with it Keras, which takes seconds, once it is asked for."""
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -40,7 +39,7 @@ def __dir__() -> list[str]:
 
 
 @wrapt.when_imported("keras")
-def _register_layers(_: Any) -> None:
+def _register_layers(_: object) -> None:
     """Import all layers once there is Keras, so that it finds them in files: they register themselves."""
     for module in _MODULES.values():
         importlib.import_module(f"{__name__}.{module}")

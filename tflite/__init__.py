@@ -2,7 +2,6 @@
 
 import importlib
 from typing import TYPE_CHECKING
-from typing import Any
 
 if __name__ != "keras_attention.tflite":
     raise ImportError(
@@ -77,7 +76,7 @@ _MODULES = {
 
 if not TYPE_CHECKING:  # a type checker would take any name for one that exists
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         """Import the module of a name once it is asked for: some need Keras, which takes seconds."""
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
