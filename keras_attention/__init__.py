@@ -1,8 +1,14 @@
 """Attention layers for Keras 3 that keep their accuracy and speed as quantized .tflite files."""
 
-from keras_attention.bahdanau_attention import BahdanauAttention
-from keras_attention.multi_head_attention import MultiHeadAttention
-from keras_attention.scaled_dot_product_attention import ScaledDotProductAttention
+import importlib
+from typing import TYPE_CHECKING
+
+import wrapt
+
+if TYPE_CHECKING:
+    from keras_attention.bahdanau_attention import BahdanauAttention
+    from keras_attention.multi_head_attention import MultiHeadAttention
+    from keras_attention.scaled_dot_product_attention import ScaledDotProductAttention
 
 __version__ = "0.1.0"
 
@@ -12,3 +18,28 @@ __all__ = [
     "ScaledDotProductAttention",
     "__version__",
 ]
+
+_MODULES = {
+    "BahdanauAttention": "bahdanau_attention",
+    "MultiHeadAttention": "multi_head_attention",
+    "ScaledDotProductAttention": "scaled_dot_product_attention",
+}
+
+if not TYPE_CHECKING:  # a type checker would take any name for one that exists
+
+    def __getattr__(name: str) -> object:
+        """Import the layer, and with it Keras, which takes seconds, once it is asked for."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+@wrapt.when_imported("keras")
+def _register_layers(_: object) -> None:
+    """Import all layers once there is Keras, so that it finds them in files: they register themselves."""
+    for module in _MODULES.values():
+        importlib.import_module(f"{__name__}.{module}")

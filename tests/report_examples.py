@@ -86,6 +86,10 @@ def full(**changes):
                 "advice": "Leave it in float32.",
             },
         ),
+        "by_output": (
+            {"output": "exercise", "agreement": 0.99996, "sqnr_db": 36.138},
+            {"output": "repetitions", "agreement": 1.0, "sqnr_db": None},
+        ),
         "worst_samples": (
             {
                 "index": 720,
@@ -137,7 +141,7 @@ def hostile():
     texts = ("model_name", "reason", "remarks", "inputs", "outputs", "minimum_runtime", "precision")
     trees = ("operators", "tensor_dtypes", "calibration", "changes", "versions", "manifest")
     changes = {name: poison(getattr(report, name)) for name in (*texts, *trees)}
-    rows = ("candidates", "sensitivity", "worst_samples", "partition_map")
+    rows = ("candidates", "sensitivity", "by_output", "worst_samples", "partition_map")
     for name in rows:
         changes[name] = tuple(
             {

@@ -1,30 +1,34 @@
 """Keras models to verified .tflite files. Installed as `keras_attention.tflite`."""
 
+import importlib
+from typing import TYPE_CHECKING
+
 if __name__ != "keras_attention.tflite":
     raise ImportError(
         f"The folder tflite/ of this checkout was imported as {__name__!r}. Install the project "
         "(pip install -e .) and import keras_attention.tflite; the name `tflite` belongs to another package."
     )
 
-from keras_attention.tflite.benchmark_results import Benchmark
-from keras_attention.tflite.benchmark_results import FileTimes
-from keras_attention.tflite.benchmark_results import OperatorTime
-from keras_attention.tflite.benchmarking import benchmark
-from keras_attention.tflite.conversion import convert
-from keras_attention.tflite.errors import ConversionError
-from keras_attention.tflite.errors import FidelityError
-from keras_attention.tflite.finishing import Conversion
-from keras_attention.tflite.inspection import Inspection
-from keras_attention.tflite.inspection import inspect
-from keras_attention.tflite.linting.finding import Finding
-from keras_attention.tflite.linting.running import check
-from keras_attention.tflite.loading import load_model
-from keras_attention.tflite.quantizing import quantize
-from keras_attention.tflite.report import Report
-from keras_attention.tflite.signatures import SignaturesConversion
-from keras_attention.tflite.signatures import convert_signatures
-from keras_attention.tflite.verification import Verification
-from keras_attention.tflite.verification import verify
+if TYPE_CHECKING:
+    from keras_attention.tflite.benchmark_results import Benchmark
+    from keras_attention.tflite.benchmark_results import FileTimes
+    from keras_attention.tflite.benchmark_results import OperatorTime
+    from keras_attention.tflite.benchmarking import benchmark
+    from keras_attention.tflite.conversion import convert
+    from keras_attention.tflite.errors import ConversionError
+    from keras_attention.tflite.errors import FidelityError
+    from keras_attention.tflite.finishing import Conversion
+    from keras_attention.tflite.inspection import Inspection
+    from keras_attention.tflite.inspection import inspect
+    from keras_attention.tflite.linting.finding import Finding
+    from keras_attention.tflite.linting.running import check
+    from keras_attention.tflite.loading import load_model
+    from keras_attention.tflite.quantizing import quantize
+    from keras_attention.tflite.report import Report
+    from keras_attention.tflite.signatures import SignaturesConversion
+    from keras_attention.tflite.signatures import convert_signatures
+    from keras_attention.tflite.verification import Verification
+    from keras_attention.tflite.verification import verify
 
 __all__ = [
     "Benchmark",
@@ -47,3 +51,37 @@ __all__ = [
     "quantize",
     "verify",
 ]
+
+_MODULES = {
+    "Benchmark": "benchmark_results",
+    "Conversion": "finishing",
+    "ConversionError": "errors",
+    "FidelityError": "errors",
+    "FileTimes": "benchmark_results",
+    "Finding": "linting.finding",
+    "Inspection": "inspection",
+    "OperatorTime": "benchmark_results",
+    "Report": "report",
+    "SignaturesConversion": "signatures",
+    "Verification": "verification",
+    "benchmark": "benchmarking",
+    "check": "linting.running",
+    "convert": "conversion",
+    "convert_signatures": "signatures",
+    "inspect": "inspection",
+    "load_model": "loading",
+    "quantize": "quantizing",
+    "verify": "verification",
+}
+
+if not TYPE_CHECKING:  # a type checker would take any name for one that exists
+
+    def __getattr__(name: str) -> object:
+        """Import the module of a name once it is asked for: some need Keras, which takes seconds."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,14 +11,17 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from keras_attention.tflite import files as writing
+from keras_attention.tflite import formatting
 
 _RESAMPLES = 1000
 _SAME = 0.03
 _NOISY = 2.0
 _SHOWN_OPERATORS = 10
+_NAME = 18
 
 
 @dataclass(frozen=True)
@@ -114,21 +117,39 @@ class Benchmark:
         return path
 
     def table(self) -> Table:
-        """Return a table with one row per file."""
+        """Return the times of one run, a row per file."""
         threads = "1 thread" if self.num_threads == 1 else f"{self.num_threads} threads"
         table = Table(title=f"Milliseconds per run, {threads}", title_justify="left")
         table.add_column("file", overflow="fold")
-        for column in ("min", "median", "p95", "against the first", "load", "memory", "size"):
-            table.add_column(column, justify="right")
-        table.add_column("accelerator")
+        for column in ("min", "median", "p95", "x first"):
+            table.add_column(column, justify="right", no_wrap=True)
+        table.add_column("95 % range", justify="right")
         names = labels([file.path for file in self.files])
         for number, file in enumerate(self.files):
-            ratio = f"{file.ratio:.2f} x ({file.ratio_low:.2f} to {file.ratio_high:.2f})" if number else ""
+            ratio = f"{file.ratio:.2f}" if number else ""
+            bounds = f"{file.ratio_low:.2f} to {file.ratio_high:.2f}" if number else ""
+            table.add_row(
+                escape(formatting.folded(names[file.path], _NAME)),
+                *(f"{file.min_ms:.3f}", f"{file.median_ms:.3f}", f"{file.p95_ms:.3f}", ratio, bounds),
+            )
+        return table
+
+    def cost_table(self) -> Table:
+        """Return what each file takes besides time, and who runs it."""
+        table = Table(title="Size, load, memory and engine", title_justify="left")
+        table.add_column("file", overflow="fold")
+        for column in ("size", "load", "memory"):
+            table.add_column(column, justify="right", no_wrap=True)
+        table.add_column("engine")
+        names = labels([file.path for file in self.files])
+        for file in self.files:
             pieces = "" if file.partitions == 1 else f", {file.partitions} partitions"
             table.add_row(
-                *(names[file.path], f"{file.min_ms:.3f}", f"{file.median_ms:.3f}", f"{file.p95_ms:.3f}"),
-                *(ratio, f"{file.load_ms:.1f} ms", _megabytes(file.memory_bytes)),
-                *(f"{file.size_bytes / 1000:,.1f} kB", file.accelerator + pieces),
+                escape(formatting.folded(names[file.path], _NAME)),
+                formatting.kilobytes(file.size_bytes),
+                f"{file.load_ms:.1f} ms",
+                _megabytes(file.memory_bytes),
+                file.accelerator + pieces,
             )
         return table
 
@@ -154,6 +175,7 @@ class Benchmark:
         """Print the tables, the verdicts and the remarks."""
         console = console or Console()
         console.print(self.table())
+        console.print(self.cost_table())
         for file in {file.path: file for file in self.files if file.operators}.values():
             console.print(self.operator_table(file))
         names = labels([file.path for file in self.files])

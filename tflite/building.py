@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from typing import Any
 
-import keras
 import numpy as np
 
-from keras_attention.tflite import checks
 from keras_attention.tflite import child
 from keras_attention.tflite import fidelity
 from keras_attention.tflite import layer_names
 from keras_attention.tflite import streaming
 from keras_attention.tflite.errors import ConversionError
-from keras_attention.tflite.lowering import all_layers
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.progress import StageProgress
 from keras_attention.tflite.samples import Samples
+
+if TYPE_CHECKING:
+    import keras
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class FloatForm:
         sizes: layer path -> bytes of its written-out steps.
         states: number of states that are inputs and outputs.
         max_unrolled_steps: the limit that kept the loops.
+        quantizer: the process that waits for the first candidate, if one does.
     """
 
     about: str
@@ -47,6 +49,7 @@ class FloatForm:
     sizes: dict[str, int]
     states: int = 0
     max_unrolled_steps: int = 0
+    quantizer: child.Ahead | None = None
 
     def size_bytes(self) -> int:
         """Return the size of the float32 file, once a candidate was made."""
@@ -96,8 +99,18 @@ def make_float_form(
     precision: str,
     max_unrolled_steps: int,
     progress: StageProgress,
+    converter: child.Ahead,
+    quantizer: child.Ahead,
 ) -> FloatForm:
-    """Trace the model here if its backend is TensorFlow, else in the child, and convert it there."""
+    """Trace the model here if its backend is TensorFlow, else in the child, and convert it there.
+
+    Both children have been started, and import what they need in the meantime.
+    """
+    import keras
+
+    from keras_attention.tflite import checks
+    from keras_attention.tflite.lowering import all_layers
+
     inputs = [spec.name for spec in signature.file_inputs()]
     job: dict[str, Any] = {
         "task": "convert",
@@ -124,10 +137,17 @@ def make_float_form(
     else:
         model.save(folder / "model.keras")
     about = f"Model {model.name!r} ({', '.join(str(spec) for spec in signature.inputs)})"
-    result = {**_run(folder, job, progress, f"{about} to {precision}: "), **traced}
+    result = {**_run(folder, job, progress, f"{about} to {precision}: ", ahead=converter), **traced}
     kept = {name: result[name] for name in ("outputs", "changes", "loops", "sizes")}
-    states = len(signature.states)
-    return FloatForm(about, folder, inputs, states=states, max_unrolled_steps=max_unrolled_steps, **kept)
+    return FloatForm(
+        about,
+        folder,
+        inputs,
+        states=len(signature.states),
+        max_unrolled_steps=max_unrolled_steps,
+        quantizer=quantizer,
+        **kept,
+    )
 
 
 def make_candidate(
@@ -144,9 +164,13 @@ def make_candidate(
     Raises:
         ConversionError: it can't be made.
     """
-    number = sum(1 for path in form.folder.iterdir() if path.name.startswith("candidate_"))
-    folder = form.folder / f"candidate_{number}"
-    folder.mkdir()
+    ahead = None if form.quantizer is None or form.quantizer.is_given else form.quantizer
+    if ahead is None:
+        number = sum(1 for path in form.folder.iterdir() if path.name.startswith("candidate_"))
+        folder = form.folder / f"candidate_{number}"
+        folder.mkdir()
+    else:
+        folder = ahead.folder
     job = {
         "task": "quantize",
         "source": str(form.folder),
@@ -158,7 +182,8 @@ def make_candidate(
         "states": form.states,
         "stream": streaming.STREAM,
     }
-    result = _run(folder, job, progress, f"{form.about} to {precision}: ", needs_keras=False)
+    about = f"{form.about} to {precision}: "
+    result = _run(folder, job, progress, about, needs_keras=False, ahead=ahead)
     float32, final = result["latency"]
     return Candidate(
         precision=precision,
@@ -173,9 +198,15 @@ def make_candidate(
 
 
 def _run(
-    folder: Path, job: dict[str, Any], progress: StageProgress, about: str, *, needs_keras: bool = True
+    folder: Path,
+    job: dict[str, Any],
+    progress: StageProgress,
+    about: str,
+    *,
+    needs_keras: bool = True,
+    ahead: child.Ahead | None = None,
 ) -> dict[str, Any]:
     try:
-        return child.run_job(folder, job, progress, needs_keras=needs_keras)
+        return child.run_job(folder, job, progress, needs_keras=needs_keras, ahead=ahead)
     except ConversionError as error:
         raise ConversionError(f"{about}{error}") from error

@@ -61,10 +61,17 @@ class Ahead:
     """A child process that imports what its job needs while the caller still prepares that job.
 
     To be used in a `with` statement, which ends the process if it was never given its job.
+
+    Attributes:
+        folder: of the job.
+        process: that waits.
+        is_given: whether it has its job.
     """
 
     def __init__(self, folder: Path, task: str, *, needs_keras: bool) -> None:
         folder.mkdir(exist_ok=True)
+        self.folder = folder
+        self.is_given = False
         self.process = _start(folder, needs_keras, task, str(os.getpid()))
 
     def __enter__(self) -> Ahead:
@@ -104,6 +111,7 @@ def run_job(
     clock = None if limits is None else _Clock(child, limits.seconds)
     try:
         if ahead is not None:
+            ahead.is_given = True
             _hand_over(child)
         for line in child.stdout or ():
             message = json.loads(line)

@@ -14,6 +14,7 @@ import keras
 from keras_attention.tflite import arguments
 from keras_attention.tflite import building
 from keras_attention.tflite import checks
+from keras_attention.tflite import child
 from keras_attention.tflite import fidelity
 from keras_attention.tflite import finishing
 from keras_attention.tflite import judging
@@ -136,22 +137,37 @@ def convert(
     signature = read_signature(model, None if first is None else first.inputs, input_shapes, batch_size)
     checks.check_names(entries, signature, model)
     evidence = judging.take_evidence(calibration, evaluation, signature, model)
-    with StageProgress(verbose) as progress, leftovers.work_folder() as folder:
+    with (
+        StageProgress(verbose) as progress,
+        leftovers.work_folder() as folder,
+        child.Ahead(folder, "convert", needs_keras=True) as converter,
+        child.Ahead(folder / "candidate_0", "quantize", needs_keras=False) as quantizer,
+    ):
         progress("predict", 0, 0)
         compared = streaming.with_zero_states(evidence.compared, signature)
         answers = fidelity.predict(model, signature, compared)
         fidelity.check_targets(answers, compared.targets, max_metric_drop, task)
         calibrating = evidence.calibrating if precision in arguments.CALIBRATED else None
         building.store(folder, compared, streaming.with_carried_states(model, calibrating, signature))
-        form = building.make_float_form(model, signature, folder, precision, max_unrolled_steps, progress)
+        form = building.make_float_form(
+            model, signature, folder, precision, max_unrolled_steps, progress, converter, quantizer
+        )
 
         @functools.cache  # asked again with each file of "auto"
         def check_float_form() -> list[str]:
             exact = functools.partial(fidelity.exact_answers, model, signature, compared)
-            return fidelity.check_float_form(answers, form.answers(), model, form.changes, exact)
+            return fidelity.check_float_form(
+                answers, form.answers(), model, form.changes, exact, form.outputs, form.states
+            )
 
         in_a_row = functools.partial(
-            streaming.compare, model, signature, compared, changes=form.changes, task=task
+            streaming.compare,
+            model,
+            signature,
+            compared,
+            changes=form.changes,
+            task=task,
+            names=form.outputs,
         )
         reference = Reference(
             title="Keras",

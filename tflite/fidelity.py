@@ -5,20 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
 from keras_attention.tflite import metrics
+from keras_attention.tflite import quiet
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.errors import FidelityError
-from keras_attention.tflite.lowering import all_layers
-from keras_attention.tflite.lowering import exact_form
-from keras_attention.tflite.lowering import runnable_form
-from keras_attention.tflite.lowering import stateful
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.report import Report
 from keras_attention.tflite.samples import Samples
@@ -51,6 +48,9 @@ def predict(
     Raises:
         ConversionError: Keras itself answers NaN or infinity.
     """
+    from keras_attention.tflite.lowering import runnable_form
+    from keras_attention.tflite.lowering import stateful
+
     batches: list[list[np.ndarray]] = []
     arrays = [samples.inputs[name] for name in signature.names()]
     size = 1 if signature.states else _BATCH
@@ -85,8 +85,12 @@ def finite_answers(answers: list[np.ndarray], who: str) -> list[np.ndarray]:
 
 def _answers(model: Any, inputs: Any, count: int) -> list[np.ndarray]:
     """Return Keras' outputs for one batch, each with one entry per sample."""
+    import keras
+
     try:
-        outputs = [np.asarray(output) for output in keras.tree.flatten(model.predict_on_batch(inputs))]
+        with quiet.without_retracing_warnings():
+            answers = model.predict_on_batch(inputs)
+        outputs = [np.asarray(output) for output in keras.tree.flatten(answers)]
     except Exception as error:  # whatever the user's model raises on the user's samples
         raise ConversionError(
             f"Model {model.name!r} itself fails on the samples to compare on; integer inputs out of an "
@@ -120,6 +124,11 @@ def exact_answers(model: Any, signature: ModelSignature, samples: Samples) -> Ex
     Keras on JAX has no float64 unless configured, a model may hold casts to float32 of its own, and the
     states of a stateful one would have to be carried.
     """
+    import keras
+
+    from keras_attention.tflite.lowering import exact_form
+    from keras_attention.tflite.lowering import runnable_form
+
     if keras.backend.backend() != "tensorflow" or signature.states:
         return None
     try:
@@ -136,6 +145,8 @@ def exact_answers(model: Any, signature: ModelSignature, samples: Samples) -> Ex
 
 def _uncompiled(model: Any, signature: ModelSignature, samples: Samples, dtype: Any) -> list[np.ndarray]:
     """Run the model without compilation, which would take sums and factors together."""
+    import keras
+
     parts: list[list[np.ndarray]] = []
     for start in range(0, len(samples), _BATCH):
         arrays = [samples.inputs[name][start : start + _BATCH] for name in signature.names()]
@@ -148,9 +159,7 @@ def _uncompiled(model: Any, signature: ModelSignature, samples: Samples, dtype: 
 def random_samples(signature: ModelSignature, model: Any | None, count: int) -> Samples:
     """Return seeded random inputs: standard normal floats, integers that every Embedding knows."""
     generator = np.random.default_rng(0)
-    layers = [] if model is None else all_layers(model)
-    known = [layer.input_dim for layer in layers if isinstance(layer, keras.layers.Embedding)]
-    most = min(known, default=2)
+    most = min(_vocabulary_sizes(model) if model is not None else [], default=2)
     inputs = {}
     for spec in signature.inputs:
         size = (count, *(n or 1 for n in spec.shape))
@@ -158,6 +167,14 @@ def random_samples(signature: ModelSignature, model: Any | None, count: int) -> 
         values = generator.standard_normal(size) if kind == "f" else generator.integers(0, most, size)
         inputs[spec.name] = values.astype(spec.dtype)
     return Samples(inputs)
+
+
+def _vocabulary_sizes(model: Any) -> list[int]:
+    import keras
+
+    from keras_attention.tflite.lowering import all_layers
+
+    return [layer.input_dim for layer in all_layers(model) if isinstance(layer, keras.layers.Embedding)]
 
 
 def load_outputs(path: Path) -> list[np.ndarray]:
@@ -179,6 +196,8 @@ def check_float_form(
     model: Any,
     changes: dict[str, str],
     exact: Callable[[], Exact | None],
+    names: Sequence[str],
+    num_states: int = 0,
 ) -> list[str]:
     """Make sure that tracing and lowering kept the model's meaning, and return remarks.
 
@@ -188,6 +207,8 @@ def check_float_form(
         model: named in errors.
         changes: what the lowering did.
         exact: gives the answers in float64; asked only where the two differ.
+        names: of the outputs, in order.
+        num_states: how many of them, at the end, are states.
 
     Raises:
         ConversionError: the float32 file computes something else than Keras.
@@ -195,15 +216,17 @@ def check_float_form(
     ratio = worst_sqnr_db(reference, result)
     halved = any(name.startswith("policy ") and name.endswith("float16") for name in changes)
     floor = HALF_PRECISION_FLOOR_DB if halved else FLOAT_FLOOR_DB
-    labels = [
-        metrics.agreement(a, b, "labels")
-        for a, b in zip(reference, result, strict=True)
+    titles = _titles(names, num_states)
+    labels = {
+        title: metrics.agreement(a, b, "labels")
+        for a, b, title in zip(reference, result, titles, strict=True)
         if a.dtype.kind != "f"
-    ]
-    if labels and min(labels) < LABEL_FLOOR:
+    }
+    worst = min(labels, key=lambda title: labels[title], default="")
+    if labels and labels[worst] < LABEL_FLOOR:
         raise ConversionError(
             f"Model {model.name!r} computes something else once converted, before any quantization: only "
-            f"{min(labels):.2%} of an integer output are Keras' numbers."
+            f"{labels[worst]:.2%} of the integers of {worst} are Keras' numbers."
         )
     if len(labels) < len(reference) and ratio < floor:
         own = exact()
@@ -212,16 +235,28 @@ def check_float_form(
                 f"Keras' own rounding shows: {ratio:.1f} dB between Keras and the float32 file, "
                 f"{own.rounding_db:.1f} dB between the model's operations in float32 and in float64."
             ]
+        floats = {
+            title: metrics.sqnr_db(a, b)
+            for a, b, title in zip(reference, result, titles, strict=True)
+            if a.dtype.kind == "f"
+        }
+        where = f" in {min(floats, key=lambda title: floats[title])}" if len(titles) > 1 else ""
         raise ConversionError(
             f"Model {model.name!r} computes something else once converted, before any quantization: SQNR "
-            f"{ratio:.1f} dB against Keras where at least {floor:.0f} dB are rounding. Is a layer random at "
-            "inference, or does it behave differently for a batch of one sample?"
+            f"{ratio:.1f} dB{where} against Keras where at least {floor:.0f} dB are rounding. Is a layer "
+            "random at inference, or does it behave differently for a batch of one sample?"
         )
     if halved:
         return [
             f"Keras computes in half precision, the file in float32: rounding apart, equal ({ratio:.1f} dB)."
         ]
     return []
+
+
+def _titles(names: Sequence[str], num_states: int) -> list[str]:
+    """Return how messages call the outputs, the last of which are states."""
+    count = len(names) - num_states
+    return [f"{'output' if index < count else 'state'} {name!r}" for index, name in enumerate(names)]
 
 
 def check_targets(
@@ -272,9 +307,10 @@ def compare(
     result: list[np.ndarray],
     targets: np.ndarray | None,
     task: str | None,
+    names: Sequence[str],
     num_states: int = 0,
 ) -> dict[str, Any]:
-    """Return the report's fields task, agreement, sqnr_db, max_abs_error and metric.
+    """Return the report's fields task, agreement, sqnr_db, max_abs_error, metric and by_output.
 
     The last `num_states` outputs are states, which count for nothing here: what is wrong with them shows in
     the answers to the samples after.
@@ -289,6 +325,16 @@ def compare(
         "sqnr_db": worst_sqnr_db(reference, result),
         "max_abs_error": max(metrics.max_abs_error(a, b) for a, b, _ in pairs),
         "metric": None if targets is None else _metric(targets, pairs),
+        "by_output": tuple(
+            {
+                "output": name,
+                "agreement": metrics.agreement(a, b, kind),
+                "sqnr_db": metrics.sqnr_db(a, b) if a.dtype.kind == "f" else None,
+            }
+            for name, (a, b, kind) in zip(names[:count], pairs, strict=True)
+        )
+        if count > 1
+        else (),
     }
 
 
@@ -328,10 +374,12 @@ class Floors:
         usual = LEAST_DB.get(precision, BROKEN_DB)
         floor = usual if self.min_sqnr_db is None else self.min_sqnr_db
         if not measured["sqnr_db"] >= floor:
-            faults.append(f"SQNR {measured['sqnr_db']:.1f} dB is below min_sqnr_db={floor:g}")
+            of = _of_worst(measured, "sqnr_db")
+            faults.append(f"SQNR {measured['sqnr_db']:.1f} dB{of} is below min_sqnr_db={floor:g}")
         if self.min_agreement is not None and measured["agreement"] < self.min_agreement:
+            of = _of_worst(measured, "agreement")
             faults.append(
-                f"agreement {measured['agreement']:.4f} is below min_agreement={self.min_agreement:g}"
+                f"agreement {measured['agreement']:.4f}{of} is below min_agreement={self.min_agreement:g}"
             )
         metric = measured["metric"]
         if self.max_metric_drop is not None and metric is not None:
@@ -339,10 +387,20 @@ class Floors:
             if metric["name"] == "mean_absolute_error":
                 drop = -drop
             if not drop <= self.max_metric_drop:
+                of = f" of output {measured['by_output'][0]['output']!r}" if measured["by_output"] else ""
                 faults.append(
-                    f"{metric['name']} loses {drop:.4f}, more than max_metric_drop={self.max_metric_drop:g}"
+                    f"{metric['name']}{of} loses {drop:.4f}, more than "
+                    f"max_metric_drop={self.max_metric_drop:g}"
                 )
         return faults
+
+
+def _of_worst(measured: Mapping[str, Any], number: str) -> str:
+    """Return which output is the worst, "" where there is only one."""
+    known = [row for row in measured["by_output"] if row[number] is not None]
+    if not known:
+        return ""
+    return f" of output {min(known, key=lambda row: row[number])['output']!r}"
 
 
 def refuse(report: Report, faults: list[str]) -> None:

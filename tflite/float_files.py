@@ -114,6 +114,7 @@ def prepare(graph: Any) -> dict[str, str]:
         ValueError: its shapes can't be fixed; the message names the input and the cure.
     """
     changes = []
+    layer_names.restore(graph)
     halves = _half_weights(graph)
     if halves:
         _restore(graph, halves)
@@ -122,7 +123,8 @@ def prepare(graph: Any) -> dict[str, str]:
     if not graph.signatureDefs:
         changes.append(f"a signature {SIGNATURE!r} was added")
     _set_signature(graph)
-    graph.metadata = [e for e in graph.metadata or [] if graphs.text(e.name) != manifests.ENTRY]
+    ours = (manifests.ENTRY, layer_names.ENTRY)
+    graph.metadata = [e for e in graph.metadata or [] if graphs.text(e.name) not in ours]
     graphs.remove_dead(graph)
     graphs.remove_unused(graph)
     _check_outputs(graph)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from keras_attention.tflite import metrics
@@ -34,6 +35,19 @@ def percent(share: float | None) -> str:
         return UNKNOWN
     hundredths = math.floor(share * 10_000 + 1e-9)
     return f"{hundredths / 100:.4g}%"
+
+
+def folded(name: str, width: int) -> str:
+    """Return a name in lines of at most `width` characters where "/", "_", "-" and "." in it allow that.
+
+    Tables break at blanks, and a name without any in the middle of a word.
+    """
+    lines = [""]
+    for part in re.split(r"(?<=[/_.-])", name):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def plain(value: Any) -> str:

@@ -118,7 +118,9 @@ def make_judged(
         )
         reference.check_float_form()
         targets = reference.evidence.compared.targets
-        measured = fidelity.compare(reference.answers, candidate.answers, targets, wanted.task, form.states)
+        measured = fidelity.compare(
+            reference.answers, candidate.answers, targets, wanted.task, form.outputs, form.states
+        )
         if reference.compare_in_a_row is not None:
             measured = reference.compare_in_a_row((form.folder, candidate.folder), measured)
         return choosing.Judged(candidate, measured, wanted.floors.faults(measured, precision))

@@ -2,11 +2,14 @@
 
 The converter's tensor names hold the layers' name scopes, as in "model/encoder/query/MatMul;...". While
 a graph is worked on, each tensor is called "<position>:<layer path>": unique, as the quantizer wants it,
-and still telling.
+and still telling. A written file has no such names, which would be a third of an unrolled recurrent network;
+float files, from which others may be made later, list the layers of their operators in their metadata.
 """
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -17,6 +20,8 @@ from keras_attention.tflite import graph as graphs
 _COUNTED = re.compile(r"_\d+$")
 _FORBIDDEN = re.compile(r"[;:]")
 UNKNOWN = "(no layer)"
+ENTRY = "keras_attention_layers"
+"""Name of the metadata entry: [[layer path, number of operators in a row], ...] of subgraph 0, as JSON."""
 
 
 def name_tensors(graph: Any, layers: Mapping[str, bool] | None) -> None:
@@ -58,6 +63,46 @@ def of_operators(graph: Any) -> list[str]:
             following = layer or UNKNOWN
         found.append(following)
     return found[::-1]
+
+
+def store(graph: Any) -> None:
+    """Write the layers of the operators into the file's metadata, where any are known."""
+    layers = of_operators(graph)
+    kinds = [graphs.operator_name(graph, operator) for operator in graph.subgraphs[0].operators]
+    if all(
+        layer == UNKNOWN or layer.startswith(f"{kind}_") for layer, kind in zip(layers, kinds, strict=True)
+    ):
+        return  # names made up from the operators can be made again
+    runs = [[layer, len(list(group))] for layer, group in itertools.groupby(layers)]
+    graphs.set_metadata(graph, ENTRY, json.dumps(runs, separators=(",", ":")).encode())
+
+
+def restore(graph: Any) -> None:
+    """Name what each operator of subgraph 0 writes by the layer that the metadata tells, as converters do.
+
+    The list is no more than a help: one that doesn't fit the operators, since another tool changed the file,
+    is left aside.
+    """
+    data = graphs.metadata(graph, ENTRY)
+    operators = graph.subgraphs[0].operators
+    runs = [] if data is None else _runs(data)
+    if sum(count for _, count in runs) != len(operators):
+        return
+    layers = (layer for layer, count in runs for _ in range(count))
+    for operator, layer in zip(operators, layers, strict=True):
+        for index in graphs.indices(operator.outputs):
+            graph.subgraphs[0].tensors[index].name = b"" if layer == UNKNOWN else f"{layer}/".encode()
+
+
+def _runs(data: bytes) -> list[tuple[str, int]]:
+    """Return what `store` wrote, nothing where it is of another form."""
+    try:
+        entries = json.loads(data)
+        runs = [(layer, count) for layer, count in entries]
+    except (ValueError, TypeError, RecursionError):
+        return []
+    fits = all(isinstance(layer, str) and type(count) is int and count > 0 for layer, count in runs)
+    return runs if fits else []
 
 
 def _first_input(graph: Any, operator: Any) -> str:

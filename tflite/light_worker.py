@@ -1,8 +1,8 @@
 """The program of the child process: `python light_worker.py keras|light FOLDER [TASK PARENT]`.
 
-The packages above a job's module import Keras and with it TensorFlow, which takes seconds and hundreds of
-megabytes. With "light" empty packages stand in their place, so that a job starts at once and its memory is
-its own. With "keras" the job imports them, once the worker sees to it that this process ends with its parent.
+With "light" empty packages stand in the place of those above a job's module, so that nothing of what these
+import comes along, and no Keras: a job starts at once and its memory is its own. With "keras" the job
+imports them, once the worker sees to it that this process ends with its parent.
 With a task and the parent's number the worker imports what the task needs and waits for the job.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def replace_packages() -> None:
-    """Put empty packages in the place of those that import Keras."""
+    """Put empty packages in the place of those that know Keras."""
     here = Path(__file__).resolve().parent
     for name, path in (("keras_attention", []), ("keras_attention.tflite", [str(here)])):
         package = types.ModuleType(name)

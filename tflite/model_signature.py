@@ -1,4 +1,7 @@
-"""What goes into a Keras model and what comes out: names, shapes and types, in Keras' order."""
+"""What goes into a Keras model and what comes out: names, shapes and types, in Keras' order.
+
+Keras is imported where a model is at hand, since that takes seconds: samples and files do without.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import numpy as np
-
-from keras_attention.tflite.lowering import stateful
 
 Shape = tuple[int | None, ...]
 _COUNTED = re.compile(r"(input_layer|keras_tensor)(_\d+)?")
@@ -56,6 +56,8 @@ class ModelSignature:
 
     def pack(self, tensors: Sequence[Any]) -> Any:
         """Arrange one tensor per input as the model's `call` wants them."""
+        import keras
+
         return keras.tree.map_structure(lambda index: tensors[index], self.structure)
 
     def names(self) -> list[str]:
@@ -115,6 +117,8 @@ def declared_inputs(
 
 def _states(model: Any, taken: Sequence[str]) -> tuple[TensorSpec, ...]:
     """Name the states of the model's stateful layers `<layer>_state_<index>`."""
+    from keras_attention.tflite.lowering import stateful
+
     found = [
         (f"{layer.name}_state_{index}", variable)
         for layer in stateful.layers_of(model)
@@ -128,6 +132,8 @@ def _states(model: Any, taken: Sequence[str]) -> tuple[TensorSpec, ...]:
 
 
 def _declared(model: Any, tensors: Sequence[Any], batch_size: int) -> ModelSignature:
+    import keras
+
     struct: Any = getattr(model, "_inputs_struct", None)
     if struct is None and hasattr(model, "_functional"):  # a Sequential model wraps a functional one
         struct = getattr(model._functional, "_inputs_struct", None)
@@ -201,6 +207,8 @@ def _built(model: Any) -> ModelSignature:
 def _with_fixed_shapes(
     signature: ModelSignature, model: Any, samples: Any, input_shapes: Mapping[str, Sequence[int]]
 ) -> ModelSignature:
+    import keras
+
     unknown = sorted(set(input_shapes) - set(signature.names()))
     if unknown:
         raise ValueError(
@@ -240,6 +248,8 @@ def _with_fixed_shapes(
 
 def declared_outputs(model: Any) -> tuple[TensorSpec, ...]:
     """Return the outputs that a functional or Sequential model declares; none for a subclassed model."""
+    import keras
+
     struct: Any = getattr(model, "_outputs_struct", None)
     if struct is None and hasattr(model, "_functional"):  # a Sequential model wraps a functional one
         struct = getattr(model._functional, "_outputs_struct", None)
@@ -257,6 +267,8 @@ def output_names(model: Any, outputs: Any) -> list[str]:
 
     Keys of a dict (joined by "_" where nested), else the names of the output layers, else output_0, ...
     """
+    import keras
+
     paths = [path for path, _ in keras.tree.flatten_with_path(outputs)]
     if isinstance(outputs, Mapping):
         return _unique(["_".join(map(str, path)) for path in paths])
@@ -280,5 +292,7 @@ def _unique(names: Sequence[str]) -> list[str]:
 
 def _file_dtype(dtype: Any) -> str:
     """Return the type of an input in the file: other float types than float32 have no CPU kernels."""
+    import keras
+
     name: str = keras.backend.standardize_dtype(dtype)
     return {"float64": "float32", "float16": "float32", "bfloat16": "float32"}.get(name, name)

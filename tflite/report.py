@@ -57,6 +57,8 @@ class Report:
             "agreement", "sqnr_db", "metric", "delegate_partitions", "fully_delegated", "passes", "chosen",
             "remark"}; the numbers are None where the file could not be made.
         sensitivity: per layer, worst first: {"layer", "operators", "sqnr_db", "treatment", "advice"}.
+        by_output: per output, where there are several: {"output", "agreement", "sqnr_db"}; the last is None
+            for integers.
         worst_samples: up to eight evaluation samples with the largest error: {"index", "output", "keras",
             "tflite", "first", "max_abs_error", "agrees"}; at most 32 values, from place `first` on.
         partition_map: per operator of the main graph, in order: {"index", "operator", "dtype",
@@ -95,6 +97,7 @@ class Report:
     reason: str = ""
     candidates: tuple[dict[str, Any], ...] = ()
     sensitivity: tuple[dict[str, Any], ...] = ()
+    by_output: tuple[dict[str, Any], ...] = ()
     worst_samples: tuple[dict[str, Any], ...] = ()
     partition_map: tuple[dict[str, Any], ...] = ()
     manifest: dict[str, Any] = field(default_factory=dict)
@@ -172,10 +175,14 @@ class Report:
         console = console or Console()
         if self.candidates:
             console.print(report_tables.candidates(self.candidates))
+            for line in report_tables.remarks(self.candidates):
+                console.print(line, markup=False, highlight=False)
             console.print(self.reason, markup=False)
         console.print(self.table())
         if self.sensitivity:
             console.print(report_tables.sensitivity(self.sensitivity))
+            for line in report_tables.advice(self.sensitivity):
+                console.print(line, markup=False, highlight=False)
         for remark in self.remarks:
             console.print(f"note: {remark}", style="yellow", markup=False)
 

@@ -32,6 +32,7 @@ _ROWS: dict[str, dict[str, Any]] = {
         "treatment": str,
         "advice": str,
     },
+    "by_output": {"output": str, "agreement": float, "sqnr_db": float | None},
     "worst_samples": {
         "index": int,
         "output": str,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 import numpy as np
 
 from keras_attention.tflite import embedding_tables
@@ -41,6 +40,8 @@ def predict_unrolled_bytes(layer: Any, steps: int, *, is_masked: bool = False) -
         steps: length of the sequence.
         is_masked: whether the layer gets a mask.
     """
+    import keras
+
     if isinstance(layer, keras.layers.Bidirectional):
         halves = (layer.forward_layer, layer.backward_layer)
         return sum(predict_unrolled_bytes(half, steps, is_masked=is_masked) for half in halves)
@@ -55,6 +56,8 @@ def predict_unrolled_bytes(layer: Any, steps: int, *, is_masked: bool = False) -
 
 def _step(cell: Any) -> tuple[float, float]:
     """Return the number of operators and of constants in one step of a cell."""
+    import keras
+
     if isinstance(cell, keras.layers.StackedRNNCells):
         counts = [_step(part) for part in cell.cells]
         return sum(operators for operators, _ in counts), sum(constants for _, constants in counts)

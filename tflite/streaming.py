@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def compare(
     measured: dict[str, Any],
     changes: dict[str, str],
     task: str | None,
+    names: Sequence[str],
 ) -> dict[str, Any]:
     """Compare over samples in a row as well, and return the worse of each number.
 
@@ -58,6 +60,7 @@ def compare(
         measured: the numbers of samples answered one by one, as `fidelity.compare` returns them.
         changes: what lowering changed.
         task: as `convert` takes it.
+        names: of the outputs and states, in order.
 
     Raises:
         ConversionError: the float32 file carries its state in another way than Keras.
@@ -68,11 +71,25 @@ def compare(
         fidelity.load_outputs(folder / f"{kind}_stream.npz")
         for folder, kind in zip(folders, ("float32", "model"), strict=True)
     )
-    fidelity.check_float_form(reference, float_form, model, changes, lambda: None)
-    row = fidelity.compare(reference, final, None, task, len(signature.states))
+    states = len(signature.states)
+    fidelity.check_float_form(reference, float_form, model, changes, lambda: None, names, states)
+    row = fidelity.compare(reference, final, None, task, names, states)
     return {
         **measured,
         "agreement": min(measured["agreement"], row["agreement"]),
         "sqnr_db": min(measured["sqnr_db"], row["sqnr_db"]),
         "max_abs_error": max(measured["max_abs_error"], row["max_abs_error"]),
+        "by_output": tuple(
+            _worse(one, other) for one, other in zip(measured["by_output"], row["by_output"], strict=True)
+        ),
+    }
+
+
+def _worse(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return the lower numbers of one output; integers have no SQNR."""
+    ratios = [row["sqnr_db"] for row in (one, other) if row["sqnr_db"] is not None]
+    return {
+        "output": one["output"],
+        "agreement": min(one["agreement"], other["agreement"]),
+        "sqnr_db": min(ratios, default=None),
     }

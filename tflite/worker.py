@@ -53,9 +53,10 @@ def main(folder: Path, task: str = "", parent: str = "") -> int:
 
 
 def _prepare(task: str) -> None:
-    """Import the module of a task; what goes wrong with that is said when the job is there."""
+    """Import what a task will need; what goes wrong with that is said when the job is there."""
     with contextlib.suppress(Exception):
-        importlib.import_module(f"keras_attention.tflite.jobs.{task}")
+        for name in importlib.import_module(f"keras_attention.tflite.jobs.{task}").NEEDED:
+            importlib.import_module(name)
 
 
 def _readable(error: Exception) -> str:

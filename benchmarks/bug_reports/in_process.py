@@ -7,6 +7,7 @@ crash then ends the converting process, which the table reports as such.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 from collections.abc import Mapping
@@ -28,7 +29,18 @@ def install(case: str) -> None:
     global _case
     if os.environ.get(VARIABLE) == "1":
         child.run_job = _run_job
+        child.Ahead = _NoChild
         _case = case
+
+
+class _NoChild(contextlib.nullcontext):  # type: ignore[type-arg]
+    """Stands in for a child that waits."""
+
+    is_given = True
+
+    def __init__(self, folder: Path, task: str, *, needs_keras: bool) -> None:
+        del folder, task, needs_keras
+        super().__init__(self)
 
 
 def _run_job(folder: Path, job: Mapping[str, Any], progress: child.Progress, **_: Any) -> dict[str, Any]:

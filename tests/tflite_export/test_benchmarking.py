@@ -1,7 +1,9 @@
 """`benchmark`: real files, one that ends its process, bad arguments; statistics on made-up times."""
 
+import dataclasses
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -273,11 +275,36 @@ def test_table_and_remarks():
     assert len(remarks) == 1 and "y/a.tflite" in remarks[0] and "x/a.tflite" not in remarks[0]
     assert benchmark_results.noise_remarks(files[:1]) == []
     text = printed(Benchmark(files, {}, 2, 1.0, 5, "random", {}, remarks))
-    for words in ("2 threads", "x/a.tflite", "3.4 MB", "unknown", "1.40 x (1.30 to 1.50)", "1.2 kB"):
+    for words in ("2 threads", "x/a.tflite", "3.4 MB", "unknown", "1.40", "1.30 to 1.50", "1.2 kB"):
         assert words in text
     for words in ("7 of 8 operators, 3 partitions", "y/a.tflite is SLOWER than", "note: the times scatter"):
         assert words in text
     assert "x/a.tflite is" not in text
+
+
+def test_tables_at_80_columns():
+    """Names break behind their separators, numbers nowhere."""
+    names = ("activity_transformer_float32.tflite", "activity_transformer_int8_full.tflite")
+    slow = {"min_ms": 12.34, "median_ms": 13.579, "ratio": 165.42}
+    files = tuple(
+        dataclasses.replace(
+            made_up(f"models/{name}", p95=18.567, memory=123_456_789),
+            **slow,
+            ratio_low=160.11,
+            ratio_high=171.98,
+        )
+        for name in names
+    )
+    result = Benchmark(files, {}, 1, 1.0, 5, "random", {}, ())
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(result.table())
+    console.print(result.cost_table())
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= 80
+    words = {cell.strip() for line in lines for cell in re.split("[│┃]", line)}
+    assert {"min", "median", "x first", "95 % range", "size", "load", "memory", "engine"} <= words
+    assert {"165.42", "160.11 to 171.98", "12.340", "13.579", "18.567", "123.5 MB", "1.2 kB"} <= words
+    assert {"activity_", "transformer_", "float32.tflite", "transformer_int8_", "full.tflite"} <= words
 
 
 SUMMARY = """

@@ -281,6 +281,65 @@ def test_operators_that_cut_the_graph():
     assert all(f.severity == "warning" and "in 2 pieces" in f.message for f in found)
 
 
+@pytest.mark.parametrize(
+    ("precision", "words"),
+    [
+        ("int8_full", ["pieces: ", "BATCH_MATMUL", "GELU"]),
+        ("int16x8", ["takes nothing", "FULLY_CONNECTED"]),
+    ],
+)
+def test_a_file_in_integers_on_purpose(converted, precision, words):
+    """One note, so that `check --strict` passes; what stock converters make for a CPU is told apart below."""
+    found = check(converted("transformer", precision).path)
+    assert {finding.severity for finding in found} == {"note"}, found
+    (finding,) = (finding for finding in found if finding.code == "KA211")
+    assert all(word in finding.message for word in words)
+    assert "phone's CPU precision='int8' is faster" in finding.cure
+    about_floats = [finding for finding in found if finding.code == "KA209"]
+    if precision == "int8_full":
+        assert about_floats == []
+    else:
+        (finding,) = about_floats
+        assert finding.where == "inputs and outputs" and "'window', 'classes'" in finding.message
+        assert "io_dtype" in finding.cure
+
+
+@pytest.mark.parametrize(("interface", "severities"), [("int8", ["note"]), ("float32", ["warning"])])
+def test_integers_between_float_sides_are_a_warning(interface, severities):
+    """RSQRT in int8, which XNNPACK lacks, between operators that it has."""
+    graph = Graph()
+    kind = {"dtype": "int8", "scale": 0.02}
+    x = graph.input((1, 3), **(kind if interface == "int8" else {}))
+    last = x if interface == "int8" else graph.operator("QUANTIZE", [x], graph.tensor((1, 3), **kind))
+    for _ in range(2):
+        doubled = graph.operator("ADD", [last, last], graph.tensor((1, 3), **kind))
+        last = graph.operator("RSQRT", [doubled], graph.tensor((1, 3), **kind))
+    last = graph.operator("ADD", [last, last], graph.tensor((1, 3), **kind))
+    if interface == "float32":
+        last = graph.operator("DEQUANTIZE", [last], graph.tensor((1, 3)))
+    graph.model.subgraphs[0].outputs = [last]
+    found = list(file_partitions.outside_xnnpack(graph.content()))
+    assert [finding.severity for finding in found] == severities, found
+
+
+def test_unpacked_weights_are_no_batch(converted):
+    """A float16 file begins with DEQUANTIZE of kernels, whose first axis is no batch."""
+    found = check(converted("cnn", "float16").path)
+    assert [finding.code for finding in found] == ["KA215"]
+
+
+def test_how_to_quantize_reads_as_arithmetic():
+    for zero_point, there, back in ((7, " + 7 and", "(int8 - 7)"), (-128, " - 128 and", "(int8 + 128)")):
+        graph = Graph()
+        x = graph.input((1, 3), dtype="int8", scale=0.5)
+        y = graph.operator("ADD", [x, x], graph.tensor((1, 3), dtype="int8", scale=0.5))
+        for index in (x, y):
+            graph.tensors[index].quantization.zeroPoint = [zero_point]
+        graph.model.subgraphs[0].outputs = [y]
+        cures = [finding.cure for finding in without_the_runtime(graph) if finding.code == "KA214"]
+        assert there in cures[0] and back in cures[1]
+
+
 def test_a_file_that_the_runtime_refuses(tmp_path):
     path = tmp_path / "refused.tflite"
     graph = add(1.5)

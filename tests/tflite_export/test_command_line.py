@@ -2,6 +2,9 @@
 
 import gc
 import json
+import os
+import subprocess
+import sys
 import warnings
 
 import click.testing
@@ -97,6 +100,24 @@ def test_convert_and_inspect(run, folder):
     assert '{"answer": ["a", "b", "c"]}' in shown.output and "window_length" in shown.output
     verified = run("verify", out)
     assert verified.exit_code == 0 and "passed" in verified.output
+
+
+@pytest.mark.slow
+def test_a_conversion_prints_our_lines_only(folder):
+    """In a process of its own, where TensorFlow starts; with the table in 80 columns."""
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    options = ["-o", "out.tflite", "--precision", "float32", "--evaluation", "evaluation.npz"]
+    done = subprocess.run(
+        [sys.executable, "-m", "keras_attention.tflite.command_line", "convert", "model.keras", *options],
+        cwd=folder,
+        env={**environment, "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *_, last = done.stdout.strip().splitlines()
+    assert first.strip() == "Conversion to float32" and last.startswith("\N{BOX DRAWINGS LIGHT UP AND RIGHT}")
 
 
 @pytest.mark.parametrize("kind", ["missing", "text", "deep"])

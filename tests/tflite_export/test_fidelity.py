@@ -17,36 +17,84 @@ from keras_attention.tflite.samples import Samples
 MODEL = SimpleNamespace(name="tagger")
 SCORES = np.random.default_rng(2).normal(size=(101, 7))
 IDS = np.arange(101)
+NAMES = ["scores", "ids"]
 
 
 def test_equal_outputs_pass():
-    assert fidelity.check_float_form([SCORES, IDS], [SCORES, IDS], MODEL, {}, lambda: None) == []
+    assert fidelity.check_float_form([SCORES, IDS], [SCORES, IDS], MODEL, {}, lambda: None, NAMES) == []
 
 
 def test_wrong_integers_beside_right_scores_are_found():
-    with pytest.raises(ConversionError, match=r"'tagger' computes something else.* 98\.02% of an integer"):
-        fidelity.check_float_form([SCORES, IDS], [SCORES, np.where(IDS < 2, 5, IDS)], MODEL, {}, lambda: None)
+    with pytest.raises(
+        ConversionError, match=r"'tagger' computes something else.* 98\.02% of the integers of output 'ids'"
+    ):
+        fidelity.check_float_form(
+            [SCORES, IDS], [SCORES, np.where(IDS < 2, 5, IDS)], MODEL, {}, lambda: None, NAMES
+        )
 
 
 def test_a_rare_tie_among_integers_is_rounding():
-    assert fidelity.check_float_form([IDS], [np.where(IDS < 1, 99, IDS)], MODEL, {}, lambda: None) == []
+    assert (
+        fidelity.check_float_form([IDS], [np.where(IDS < 1, 99, IDS)], MODEL, {}, lambda: None, ["answer"])
+        == []
+    )
 
 
 def test_wrong_scores_are_found():
-    with pytest.raises(ConversionError, match=r"SQNR 20\.0 dB"):
-        fidelity.check_float_form([SCORES, IDS], [SCORES * 1.1, IDS], MODEL, {}, lambda: None)
+    with pytest.raises(ConversionError, match=r"SQNR 20\.0 dB in output 'scores' against"):
+        fidelity.check_float_form([SCORES, IDS], [SCORES * 1.1, IDS], MODEL, {}, lambda: None, NAMES)
 
 
 def test_a_file_as_near_to_the_exact_answer_as_keras_passes():
     exact = fidelity.Exact([SCORES], rounding_db=25.0)
-    (remark,) = fidelity.check_float_form([SCORES], [SCORES * 1.1], MODEL, {}, lambda: exact)
+    (remark,) = fidelity.check_float_form([SCORES], [SCORES * 1.1], MODEL, {}, lambda: exact, ["answer"])
     assert "20.0 dB between Keras and the float32 file, 25.0 dB" in remark
 
 
 def test_a_file_further_from_the_exact_answer_than_keras_is_found():
     exact = fidelity.Exact([SCORES], rounding_db=27.0)
     with pytest.raises(ConversionError, match=r"SQNR 20\.0 dB"):
-        fidelity.check_float_form([SCORES], [SCORES * 1.1], MODEL, {}, lambda: exact)
+        fidelity.check_float_form([SCORES], [SCORES * 1.1], MODEL, {}, lambda: exact, ["answer"])
+
+
+def test_a_wrong_state_is_called_one():
+    answers = [SCORES, 2.0 * SCORES, SCORES.T]
+    wrong = [SCORES, 2.0 * SCORES, 1.1 * SCORES.T]
+    names = ["scores", "twice", "memory_next_state_0"]
+    with pytest.raises(ConversionError, match=r"dB in state 'memory_next_state_0' against Keras"):
+        fidelity.check_float_form(answers, wrong, MODEL, {}, lambda: None, names, 1)
+
+
+def test_the_worst_of_several_outputs_is_named():
+    """Noise in one, other decisions in another, integers in a third."""
+    shuffled = np.where(np.arange(101)[:, None] < 11, -SCORES, SCORES) * 1e-6
+    reference = [SCORES, SCORES * 1e-6, IDS, SCORES]
+    measured = fidelity.compare(
+        reference, [SCORES * 1.2, shuffled, IDS, SCORES * 2], None, None, ["a", "b", "ids", "state"], 1
+    )
+    assert [row["output"] for row in measured["by_output"]] == ["a", "b", "ids"]
+    assert [row["agreement"] for row in measured["by_output"]] == [1.0, measured["agreement"], 1.0]
+    assert measured["by_output"][2]["sqnr_db"] is None and measured["agreement"] < 0.9
+    ratios = [row["sqnr_db"] for row in measured["by_output"][:2]]
+    assert min(ratios) == measured["sqnr_db"] and ratios[0] == pytest.approx(13.98, abs=0.01)
+    noise, decisions = fidelity.Floors(min_agreement=0.95, min_sqnr_db=60.0).faults(measured, "int8")
+    assert noise.startswith(f"SQNR {min(ratios):.1f} dB of output {'ab'[int(np.argmin(ratios))]!r} is below")
+    assert decisions.startswith(f"agreement {measured['agreement']:.4f} of output 'b' is below")
+
+
+def test_a_single_output_needs_no_name():
+    measured = fidelity.compare([SCORES], [SCORES * 1.2], None, None, ["a"])
+    assert measured["by_output"] == ()
+    assert fidelity.Floors(min_sqnr_db=60.0).faults(measured, "int8") == [
+        "SQNR 14.0 dB is below min_sqnr_db=60"
+    ]
+
+
+def test_the_metric_is_of_the_first_output():
+    targets = SCORES.argmax(-1)
+    measured = fidelity.compare([SCORES, IDS], [-SCORES, IDS], targets, None, NAMES)
+    faults = fidelity.Floors(min_sqnr_db=-300.0, max_metric_drop=0.1).faults(measured, "int8")
+    assert faults == ["accuracy of output 'scores' loses 1.0000, more than max_metric_drop=0.1"]
 
 
 def exact_and_predicted(model, *shape, size=1.0):

@@ -136,6 +136,47 @@ def test_file_without_names():
     assert len(set(names)) == len(names), "still unique"
 
 
+@pytest.mark.parametrize("build", [nested, attention, bidirectional])
+def test_layers_outlast_the_names(build):
+    graph = graphs.read_graph(keras_files.float_file(build()))
+    expected = layer_names.of_operators(graph)
+    assert len(set(expected)) >= 3
+    layer_names.store(graph)
+    graphs.strip_names(graph)
+    written = graphs.read_graph(graphs.write_graph(graph))
+    assert len(graphs.metadata(written, layer_names.ENTRY)) < 400
+    layer_names.restore(written)
+    layer_names.name_tensors(written, None)
+    assert layer_names.of_operators(written) == expected
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(
+            b"",
+            b"\xff",
+            b"7",
+            b"{}",
+            b'[["a"]]',
+            b'[["a", 1.0]]',
+            b'[["a", true]]',
+            b"[[5, 1]]",
+            b"[" * 99_999,
+        ),
+        *(b'[["a", -1], ["b", 999]]', b'[["a", 10000000000]]', b'[["a", 1]]'),
+    ],
+)
+def test_a_list_of_layers_that_does_not_fit_is_left_aside(data):
+    graph = graphs.read_graph(keras_files.float_file(nested()))
+    graphs.strip_names(graph)
+    graphs.set_metadata(graph, layer_names.ENTRY, data)
+    before = [graphs.tensor_name(tensor) for tensor in graph.subgraphs[0].tensors]
+    assert len(graph.subgraphs[0].operators) > 1
+    layer_names.restore(graph)
+    assert [graphs.tensor_name(tensor) for tensor in graph.subgraphs[0].tensors] == before
+
+
 def named(names, known=None):
     tiny = tiny_graphs.TinyGraph()
     x = tiny.input(1, 7)

@@ -13,6 +13,7 @@ from keras_attention.tflite import FidelityError
 from keras_attention.tflite import editing
 from keras_attention.tflite import float_files
 from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import layer_names
 from keras_attention.tflite import quantize
 from keras_attention.tflite import runtime
 from keras_attention.tflite import verify
@@ -83,6 +84,22 @@ def test_without_signature_and_names(case, float_file, tmp_path):
     layers = [row["layer"] for row in result.report.sensitivity]
     assert len(layers) == len(set(layers)) >= 3 and "FULLY_CONNECTED_0" in layers
     assert path.read_bytes() == result.content and verify(path).passed
+
+
+@pytest.mark.parametrize("source", ["float32", "float16"])
+def test_our_own_files_know_their_layers(case, converted, source):
+    """Their tensors have no names; the float files list the layers of their operators, and no others do."""
+    wanted, given = case("conv_lstm"), converted("conv_lstm", source).path.read_bytes()
+    result = quantize(given, calibration=wanted.calibration, sensitivity=True, verbose=0)
+    found = {row["layer"].split("/")[0] for row in result.report.sensitivity}
+    assert {"conv1d", "memory", "bahdanau_attention", "dense"} <= found
+    assert found <= {layer.name for layer in wanted.model.layers} | {layer_names.UNKNOWN}
+
+    def listed(content):
+        return graphs.metadata(graphs.read_graph(content), layer_names.ENTRY) or b""
+
+    assert 10 < len(listed(given)) < 300
+    assert listed(result.content) == b"" == listed(converted("conv_lstm", "int8").path.read_bytes())
 
 
 def test_open_batch_becomes_one(open_batch, case):

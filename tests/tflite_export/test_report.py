@@ -154,6 +154,31 @@ def test_terminal_shows_candidates_and_layers(capsys):
     assert "Candidates" not in capsys.readouterr().out
 
 
+def test_terminal_of_80_columns(capsys, monkeypatch):
+    """Candidates and layers keep their names and numbers whole; what is said of them stands below."""
+    monkeypatch.setenv("COLUMNS", "80")
+    long = "encoder/block_1/multi_head_attention/query_projection"
+    advice = "Look for a channel that is far larger than the others."
+    layers = [
+        {**report_examples.full().sensitivity[0], "layer": layer, "advice": advice}
+        for layer in (long, "head")
+    ]
+    remark = "agreement 0.9871 of output 'exercise' is below min_agreement=0.99"
+    rows = (
+        report_examples.candidate("float32", sqnr_db=133.44, latency_ms={"min": 12.3456, "median": 13.0}),
+        report_examples.candidate("int8_full", remark=remark, delegate_partitions=11),
+        report_examples.candidate("int8, 4 layers in float", remark="", chosen=True),
+    )
+    report_examples.full(candidates=rows, sensitivity=tuple(layers)).print()
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 80
+    cells = {cell.strip() for line in printed.splitlines() for cell in re.split("[│┃]", line)}
+    assert {"float32", "int8_full", "151.2 kB", "12.346 ms", "133.4 dB", "98.71%", "11 +", "passes"} <= cells
+    assert {"encoder/block_1/multi_head_", "attention/query_projection", "17.3 dB"} <= cells
+    text = " ".join(printed.split())
+    assert f"int8_full: {remark}" in text and text.count(advice) == 1 and f"{long}, head: {advice}" in text
+
+
 def test_verdicts():
     assert "Right The int8 file answers as Keras does in" in page(report_examples.small()).text()
     assert "Refused The int8 file is less exact than allowed" in page(REPORTS["refused"]).text()

@@ -154,16 +154,21 @@ def test_a_file_that_carries_its_state_otherwise_is_refused(tmp_path):
     samples = Samples({"window": windows(5)})
     right = fidelity.predict(model, signature, samples, carry=True)
     wrong = fidelity.predict(model, signature, samples)
-    measured = fidelity.compare(right, right, None, None, 1)
+    names = ["answer", "gru_next_state_0"]
+    measured = fidelity.compare(right, right, None, None, names, 1)
     np.savez(tmp_path / "float32_stream.npz", *right)
     np.savez(tmp_path / "model_stream.npz", *wrong)
-    worse = streaming.compare(model, signature, samples, (tmp_path, tmp_path), measured, {}, None)
+    folders = tmp_path, tmp_path
+    worse = streaming.compare(model, signature, samples, folders, measured, {}, None, names)
     assert worse["sqnr_db"] < 40.0 < measured["sqnr_db"]
     assert worse["agreement"] < measured["agreement"] == 1.0
     assert worse["max_abs_error"] > measured["max_abs_error"] == 0.0
     np.savez(tmp_path / "float32_stream.npz", *wrong)
-    with pytest.raises(ConversionError, match="computes something else once converted"):
-        streaming.compare(model, signature, samples, (tmp_path, tmp_path), measured, {}, None)
+    with pytest.raises(ConversionError, match=r"something else once converted.* dB in (output|state) '"):
+        streaming.compare(model, signature, samples, folders, measured, {}, None, names)
+    np.savez(tmp_path / "float32_stream.npz", right[0], wrong[1])
+    with pytest.raises(ConversionError, match=r"dB in state 'gru_next_state_0' against Keras"):
+        streaming.compare(model, signature, samples, folders, measured, {}, None, names)
 
 
 def test_a_given_state_beside_its_own_is_refused():

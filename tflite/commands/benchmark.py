@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from keras_attention.tflite import benchmarking
+from keras_attention import tflite
 from keras_attention.tflite import files as writing
 from keras_attention.tflite.commands.common import with_clear_errors
 from keras_attention.tflite.data.paths import read_numpy
@@ -43,7 +43,7 @@ def benchmark(
             if any(json_file.resolve() == path.resolve() for path in files):
                 raise ValueError(f"--json would overwrite a file to measure: {str(json_file)!r}")
             writing.check_writable(json_file)
-        result = benchmarking.benchmark(
+        result = tflite.benchmark(
             files,
             num_threads=threads,
             seconds=seconds,

@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from keras_attention import tflite
+from keras_attention.tflite import quiet
 from keras_attention.tflite.commands.common import with_clear_errors
 from keras_attention.tflite.linting.finding import Finding
-from keras_attention.tflite.linting.running import check as check_file
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
@@ -32,7 +33,12 @@ def check(file: Path, form: str, select: str | None, ignore: str | None, strict:
     Exits with code 1 where an error was found. Each code has a page in docs/checks.
     """
     findings: list[Finding] = []
-    with_clear_errors(lambda: findings.extend(check_file(file, select=_codes(select), ignore=_codes(ignore))))
+
+    def work() -> None:
+        with quiet.without_remarks_at_start():  # a model is loaded by Keras
+            findings.extend(tflite.check(file, select=_codes(select), ignore=_codes(ignore)))
+
+    with_clear_errors(work)
     counts: collections.Counter[str] = collections.Counter(finding.severity for finding in findings)
     if form == "json":
         click.echo(json.dumps(_plain(file, findings, counts), indent=2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 from typing import Any
 from typing import TypeVar
 from typing import get_args
@@ -16,9 +17,11 @@ from keras_attention.tflite import files
 from keras_attention.tflite.commands.common import with_clear_errors
 from keras_attention.tflite.data.paths import TARGETS
 from keras_attention.tflite.errors import FidelityError
-from keras_attention.tflite.finishing import Conversion
 from keras_attention.tflite.manifest import sidecar_path
 from keras_attention.tflite.report import check_ending
+
+if TYPE_CHECKING:
+    from keras_attention.tflite.finishing import Conversion
 
 Command = TypeVar("Command", bound=Callable[..., None])
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from keras_attention.tflite import conversion
+from keras_attention import tflite
+from keras_attention.tflite import quiet
 from keras_attention.tflite.commands import conversion_options
 
 
@@ -22,4 +23,6 @@ from keras_attention.tflite.commands import conversion_options
 )
 def convert(model: Path, **options: Any) -> None:
     """Convert the .keras file MODEL to a .tflite file and compare both on real inputs."""
-    conversion_options.run(conversion.convert, model, **options)
+    with quiet.without_remarks_at_start():
+        import keras  # noqa: F401  the first time, here
+    conversion_options.run(tflite.convert, model, **options)

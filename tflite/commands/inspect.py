@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
+from keras_attention import tflite
 from keras_attention.tflite.commands.common import with_clear_errors
-from keras_attention.tflite.inspection import inspect as inspect_file
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 def inspect(file: Path) -> None:
     """Show inputs, outputs, quantization, operators, delegate partitions and size of a .tflite FILE."""
-    with_clear_errors(lambda: inspect_file(file).print())
+    with_clear_errors(lambda: tflite.inspect(file).print())

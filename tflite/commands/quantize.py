@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from keras_attention.tflite import quantizing
+from keras_attention import tflite
 from keras_attention.tflite.commands import conversion_options
 
 
@@ -16,4 +16,4 @@ from keras_attention.tflite.commands import conversion_options
 @conversion_options.shared_options
 def quantize(model: Path, **options: Any) -> None:
     """Quantize the float .tflite file MODEL, whatever made it, and compare both on real inputs."""
-    conversion_options.run(quantizing.quantize, model, **options)
+    conversion_options.run(tflite.quantize, model, **options)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from keras_attention import tflite
 from keras_attention.tflite.commands.common import with_clear_errors
-from keras_attention.tflite.report import Report
 
 
 @click.command()
@@ -21,6 +21,6 @@ def report(file: Path, output: Path) -> None:
     def work() -> None:
         if file.resolve() == output.resolve():
             raise ValueError(f"FILE and --output are the same file: {str(output)!r}")
-        Report.read(file).write(output)
+        tflite.Report.read(file).write(output)
 
     with_clear_errors(work)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from keras_attention.tflite import verification
+from keras_attention import tflite
 from keras_attention.tflite.commands.common import with_clear_errors
 
 
@@ -25,7 +25,7 @@ def verify(file: Path, manifest: Path | None, threads: int) -> None:
     """Replay the golden pairs of a .tflite FILE; exit code 1 where an answer differs."""
 
     def work() -> None:
-        result = verification.verify(file, manifest=manifest, num_threads=threads)
+        result = tflite.verify(file, manifest=manifest, num_threads=threads)
         result.print()
         if not result.passed:
             sys.exit(1)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
 from keras_attention.tflite.model_signature import TensorSpec
@@ -39,6 +38,8 @@ def read_images(argument: str, files: Sequence[tuple[Path, int]], spec: TensorSp
             "not (height, width, channels) with 1, 3 or 4 channels. Give open sizes by "
             "`input_shapes`, or pass arrays."
         )
+    import keras  # here, since it takes seconds
+
     color = _COLORS[shape[2] or 3] if len(shape) == 3 else "grayscale"
     for file, label in files:
         try:

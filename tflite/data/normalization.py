@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import numpy as np
 
 from keras_attention.tflite.model_signature import ModelSignature
@@ -32,6 +31,8 @@ def read_statistics(model: Any, signature: ModelSignature) -> dict[str, Statisti
     Layers inside a model inside the model are found too. A layer that was never adapted (mean 0, variance 1)
     says nothing, and so does a subclassed model.
     """
+    import keras
+
     if not getattr(model, "inputs", None):
         return {}
     functional = getattr(model, "_functional", None) or model  # a Sequential model wraps a functional one
@@ -57,6 +58,8 @@ def _of_tensor(model: Any, tensor: Any) -> Statistics | None:
 
 
 def _of_layer(operation: Any) -> Statistics | None:
+    import keras
+
     if isinstance(operation, keras.Model):
         functional = getattr(operation, "_functional", None) or operation
         inputs = getattr(functional, "inputs", None) or []

@@ -19,6 +19,9 @@ from keras_attention.tflite.jobs.quantize import load_samples
 from keras_attention.tflite.lowering import all_layers
 from keras_attention.tflite.lowering.patch import Lowering
 
+NEEDED = ("keras", "tensorflow")
+"""Packages that take long to import, for a child that waits for its job."""
+
 
 def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]) -> dict[str, Any]:
     """Write float.tflite, whose tensors are named by position and layer."""

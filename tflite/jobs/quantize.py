@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 
 from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import layer_names
 from keras_attention.tflite import quantization
 from keras_attention.tflite import runtime
 from keras_attention.tflite.jobs import inspect as inspection
 
 LATENCY_SECONDS = 0.4
+
+NEEDED = ("ai_edge_litert.interpreter", "litert_quantizer.quantizer")
+"""Packages that take long to import, for a child that waits for its job."""
 
 
 def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]) -> dict[str, Any]:
@@ -31,7 +35,8 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
         progress=lambda done, total: emit("calibrate", done, total),
     )
     chosen = {name: value for name, value in vars(quantized).items() if name != "content"}
-    float_file, file = _stripped(content), _stripped(quantized.content)
+    float_file = _stripped(content, keeps_layers=True)
+    file = _stripped(quantized.content, keeps_layers=job["precision"] in ("float32", "float16"))
     (folder / "model.tflite").write_bytes(file)
     evaluation = load_samples(source, "evaluation", job["inputs"]) or {}
     measured = {"model": file}
@@ -61,7 +66,9 @@ def load_samples(folder: Path, kind: str, names: list[str]) -> dict[str, np.ndar
         return {name: data[f"arr_{index}"] for index, name in enumerate(names)}
 
 
-def _stripped(content: bytes) -> bytes:
+def _stripped(content: bytes, *, keeps_layers: bool) -> bytes:
     graph = graphs.read_graph(content)
+    if keeps_layers:
+        layer_names.store(graph)
     graphs.strip_names(graph)
     return graphs.write_graph(graph)

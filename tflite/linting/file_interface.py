@@ -68,10 +68,15 @@ def quantized_interface(graph: Any) -> Iterator[Finding]:
                 f"{side[:-1]} {graphs.tensor_name(tensor)!r}",
                 f"{kind} with scale {scale:g} and zero point {zero_point}: real values from {limits[0]:g} to "
                 f"{limits[1]:g}",
-                f"quantize with round(value / {scale:g}) + {zero_point} and clip"
+                f"quantize with round(value / {scale:g}){_signed(zero_point)} and clip"
                 if side == "inputs"
-                else f"the value is ({kind} - {zero_point}) * {scale:g}",
+                else f"the value is ({kind}{_signed(-zero_point)}) * {scale:g}",
             )
+
+
+def _signed(number: int) -> str:
+    """Return what adds a number, nothing for 0."""
+    return "" if number == 0 else f" {'+' if number > 0 else '-'} {abs(number)}"
 
 
 def runtime_version(graph: Any) -> Iterator[Finding]:

@@ -107,7 +107,16 @@ def float_in_quantized(graph: Any) -> Iterator[Finding]:
         for index in graphs.indices(side)
         if graphs.tensor_type(graph.subgraphs[0].tensors[index]) == "float32"
     ]
-    if in_float or interface:
+    if interface and not in_float:
+        yield Finding(
+            "KA209",
+            "note",
+            "inputs and outputs",
+            f"are float: {', '.join(map(repr, interface))}; all operators compute in integers",
+            "fine on a CPU; for an NPU, Edge TPU or microcontroller convert with integers there too, by "
+            "`io_dtype`",
+        )
+    if in_float:
         counts = collections.Counter(op.name for op in in_float).most_common()
         parts = [f"{count} {name}" for name, count in counts]
         if interface:
@@ -131,7 +140,8 @@ def first_axis(graph: Any) -> Iterator[Finding]:
     found = [
         operator
         for operator in file_graph.operators(graph)
-        if any(
+        if not all(graphs.is_constant(graph, tensor) for tensor in operator.inputs)  # weights, unpacked
+        and any(
             len(file_graph.shape(tensor)) > 2 and file_graph.shape(tensor)[0] not in (batch, 1)
             for tensor in operator.outputs
         )

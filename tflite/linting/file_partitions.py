@@ -5,7 +5,10 @@ This runs native code on a file that may be wrong, so in the child process only.
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +27,10 @@ _OTHER_CURE = "write this step with other operators, fold it into constants, or 
 
 
 def outside_xnnpack(content: bytes) -> Iterator[Finding]:
-    """Operators that run on the plain kernels, by name and type, with the number of partitions."""
+    """Operators that run on the plain kernels, by name and type, with the number of partitions.
+
+    A file in integers throughout was made so for something else than a phone's CPU, and gets one note.
+    """
     interpreter = runtime.load_interpreter(content)
     details = interpreter._get_ops_details()
     types = {
@@ -32,21 +38,61 @@ def outside_xnnpack(content: bytes) -> Iterator[Finding]:
     }
     constants = _constants(details, interpreter)
     partitions = sum(detail["op_name"] == "DELEGATE" for detail in details)
+    takes = "takes nothing of the graph" if partitions == 0 else f"takes the graph in {_pieces(partitions)}"
+    outside = _outside(details)
+    if outside and _all_integer(details, types, interpreter):
+        yield _of_integers(details, outside, takes)
+        return
     groups: dict[tuple[str, str], list[str]] = {}
-    for detail in _outside(details):
+    for detail in outside:
         inputs = [int(index) for index in detail["inputs"] if index >= 0]
         read = [index for index in inputs if index not in constants] or inputs
         kind = types.get(read[0], "unknown") if read else "no input"
         groups.setdefault((detail["op_name"], kind), []).append(str(detail["index"]))
     for (name, kind), positions in groups.items():
-        pieces = "1 piece" if partitions == 1 else f"{partitions} pieces"
         yield Finding(
             "KA211",
             "note" if partitions == 1 else "warning",
             f"{name} on {kind} ({file_graph.numbered(positions)})",
-            f"runs outside XNNPACK, which takes the graph in {pieces}; each change of sides copies tensors",
+            f"runs outside XNNPACK, which {takes}; each change of sides copies tensors",
             _CURES.get(kind, _OTHER_CURE),
         )
+
+
+def _all_integer(details: Sequence[Any], types: Mapping[int, str], interpreter: Any) -> bool:
+    """Tell whether all operators compute in integers, with integer inputs and outputs or in 16 bits.
+
+    int8 between float inputs and outputs is also what stock converters make for a phone's CPU.
+    """
+    computing = [d for d in details if d["op_name"] not in ("DELEGATE", "QUANTIZE", "DEQUANTIZE")]
+    kinds = {
+        types.get(int(index), "unknown")
+        for detail in computing
+        for index in (*detail["inputs"], *detail["outputs"])
+        if index >= 0
+    }
+    sides = (*interpreter.get_input_details(), *interpreter.get_output_details())
+    no_float_sides = all(np.dtype(side["dtype"]).kind != "f" for side in sides)
+    if any("float" in kind for kind in kinds):
+        return False
+    return "int16" in kinds or ("int8" in kinds and no_float_sides)
+
+
+def _of_integers(details: Sequence[Any], outside: Sequence[Any], takes: str) -> Finding:
+    count = sum(detail["op_name"] != "DELEGATE" for detail in details)
+    names = collections.Counter(detail["op_name"] for detail in outside).most_common()
+    return Finding(
+        "KA211",
+        "note",
+        f"{len(outside)} of {count} operators",
+        f"run outside XNNPACK, which {takes}: {', '.join(f'{number} {name}' for name, number in names)}",
+        "nothing on an NPU, a DSP or a microcontroller, which want such a file, in integers throughout; on a "
+        "phone's CPU precision='int8' is faster, which leaves such operators in float",
+    )
+
+
+def _pieces(count: int) -> str:
+    return "1 piece" if count == 1 else f"{count} pieces"
 
 
 def refused(error: Exception) -> Finding:

@@ -6,14 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import keras
-
 from keras_attention.tflite import foreign
 from keras_attention.tflite.errors import ConversionError
-from keras_attention.tflite.linting import model_rules
 from keras_attention.tflite.linting import registry
 from keras_attention.tflite.linting.finding import Finding
-from keras_attention.tflite.loading import load_model
 
 _MARK = b"TFL3"
 
@@ -48,15 +44,10 @@ def check(
     ```
     """
     codes = registry.chosen_codes(select, ignore)
-    if isinstance(model_or_path, keras.Model):
-        findings = _check_model(model_or_path)
-    elif isinstance(model_or_path, str | Path):
+    if isinstance(model_or_path, str | Path):
         findings = _check_path(Path(model_or_path))
     else:
-        raise TypeError(
-            "`model_or_path` must be a keras.Model, or the path of a .keras or .tflite file. "
-            f"Received: {type(model_or_path).__module__}.{type(model_or_path).__name__}"
-        )
+        findings = _check_model(model_or_path)
     return tuple(finding for finding in findings if finding.code in codes)
 
 
@@ -69,6 +60,8 @@ def _check_path(path: Path) -> list[Finding]:
         is_tflite = stream.read(8)[4:] == _MARK
     if is_tflite or path.suffix == ".tflite":
         return _check_file(path)
+    from keras_attention.tflite.loading import load_model
+
     model = load_model(path)
     try:
         return _check_model(model)
@@ -77,6 +70,16 @@ def _check_path(path: Path) -> list[Finding]:
 
 
 def _check_model(model: Any) -> list[Finding]:
+    """Import what needs Keras here: a .tflite file is checked without, at once."""
+    import keras
+
+    from keras_attention.tflite.linting import model_rules
+
+    if not isinstance(model, keras.Model):
+        raise TypeError(
+            "`model_or_path` must be a keras.Model, or the path of a .keras or .tflite file. "
+            f"Received: {type(model).__module__}.{type(model).__name__}"
+        )
     if not model.built:
         raise ValueError(
             f"Model {model.name!r} has no weights yet. Call it once on real data, or load its "
