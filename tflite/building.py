@@ -13,6 +13,7 @@ import numpy as np
 from keras_attention.tflite import child
 from keras_attention.tflite import fidelity
 from keras_attention.tflite import layer_names
+from keras_attention.tflite import loop_rules
 from keras_attention.tflite import streaming
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.model_signature import ModelSignature
@@ -108,7 +109,6 @@ def make_float_form(
     """
     import keras
 
-    from keras_attention.tflite import checks
     from keras_attention.tflite.lowering import all_layers
 
     inputs = [spec.name for spec in signature.file_inputs()]
@@ -131,7 +131,7 @@ def make_float_form(
             )
         except Exception as error:
             raise ConversionError(f"Model {model.name!r} can't be traced for the file: {error}") from error
-        checks.check_loops(lowering.loops, lowering.sizes, precision, max_unrolled_steps)
+        loop_rules.check_loops(lowering.loops, lowering.sizes, precision, max_unrolled_steps)
         job["layers"] = layer_names.of_model(all_layers(model)[1:])
         traced = {"changes": lowering.changes, "loops": lowering.loops, "sizes": lowering.sizes}
     else:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keras_attention.tflite import checks
 from keras_attention.tflite import fidelity
 from keras_attention.tflite import files
+from keras_attention.tflite import loop_rules
 from keras_attention.tflite import manifest as manifests
 from keras_attention.tflite import reporting
 from keras_attention.tflite.building import FloatForm
@@ -59,7 +59,7 @@ def finish(
         ConversionError: a loop was kept where it can't be quantized.
     """
     candidate, evidence = choice.best.candidate, reference.evidence
-    loops = checks.check_loops(form.loops, form.sizes, candidate.precision, form.max_unrolled_steps)
+    loops = loop_rules.check_loops(form.loops, form.sizes, candidate.precision, form.max_unrolled_steps)
     versions = {package: importlib.metadata.version(package) for package in reference.packages}
     sealed = manifests.seal(
         candidate.content,

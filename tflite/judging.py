@@ -62,7 +62,8 @@ def take_evidence(calibration: Any, evaluation: Any, signature: ModelSignature, 
     given = [samples for samples in (calibrating, evaluating) if samples is not None]
     arrays = [None if samples is None else samples.inputs for samples in (calibrating, evaluating)]
     remarks = [remark for samples in given for remark in samples.remarks]
-    remarks += check_plausible(arrays[0], arrays[1], read_statistics(model, signature))
+    statistics = {} if model is None else read_statistics(model, signature)
+    remarks += check_plausible(arrays[0], arrays[1], statistics)
     if given:
         source = "calibration" if evaluating is None else "evaluation"
         return Evidence(calibrating, given[-1], source, tuple(remarks))

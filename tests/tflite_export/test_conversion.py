@@ -311,7 +311,7 @@ def gate(case, monkeypatch, tmp_path):
     path.parent.mkdir()
 
     def run(error=0.0, *, float_error=0.0, targets=None, **options):
-        def run_job(folder, job, progress, *, needs_keras=True):
+        def run_job(folder, job, progress, *, needs_keras=True, ahead=None):
             progress("verify", 1, 1)
             assert needs_keras == (job["task"] == "convert")
             if needs_keras:

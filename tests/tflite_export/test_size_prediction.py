@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from keras import layers
 
-from keras_attention.tflite import checks
 from keras_attention.tflite import convert
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import layer_names
+from keras_attention.tflite import loop_rules
 from keras_attention.tflite import quantization
 from keras_attention.tflite import saved_model
 from keras_attention.tflite.arguments import Precision
@@ -83,13 +83,13 @@ def test_int8_and_the_report(converted):
 @pytest.mark.parametrize("precision", ["dynamic", "int8"])
 def test_refusal_names_layer_steps_size_and_cure(precision):
     with pytest.raises(ConversionError) as caught:
-        checks.check_loops({"tower/memory": 700}, {"tower/memory": 1_234_567}, precision, 512)
+        loop_rules.check_loops({"tower/memory": 700}, {"tower/memory": 1_234_567}, precision, 512)
     for part in ("'tower/memory'", "700 steps", "max_unrolled_steps=512", "1.2 MB", "max_unrolled_steps=700"):
         assert part in str(caught.value)
 
 
 def test_a_long_loop_in_float_is_remarked_upon():
-    (remark,) = checks.check_loops({"memory": 700}, {"memory": 900_000}, "float32", 512)
+    (remark,) = loop_rules.check_loops({"memory": 700}, {"memory": 900_000}, "float32", 512)
     assert "'memory' keeps its loop over 700 steps" in remark
     assert "max_unrolled_steps=700, which adds about 0.9 MB" in remark
 
