@@ -187,7 +187,7 @@ def _run(
     with leftovers.work_folder() as folder:
         for number, values in inputs.items():
             np.savez(folder / f"inputs_{number}.npz", *values)
-        result = child.run_job(folder, {"task": "benchmark", **job}, progress, needs_keras=False)
+        result = child.run_job(folder, {"task": "benchmark", **job}, progress)
         if job["step"] != "time":
             return result, []
         with np.load(folder / "times.npz") as data:

@@ -93,6 +93,19 @@ def store(folder: Path, compared: Samples, calibrating: Samples | None) -> None:
         np.savez(folder / "calibration.npz", *calibrating.inputs.values())
 
 
+def start_converter(folder: Path) -> child.Ahead:
+    """Start the child that makes the float file; it loads the model itself if another backend has it."""
+    import keras
+
+    is_traced_here = keras.backend.backend() == "tensorflow"
+    return child.Ahead(folder, "convert" if is_traced_here else "trace", needs_keras=not is_traced_here)
+
+
+def start_quantizer(folder: Path) -> child.Ahead:
+    """Start the child that makes the first candidate."""
+    return child.Ahead(folder / "candidate_0", "quantize")
+
+
 def make_float_form(
     model: keras.Model,
     signature: ModelSignature,
@@ -107,21 +120,12 @@ def make_float_form(
 
     Both children have been started, and import what they need in the meantime.
     """
-    import keras
-
     from keras_attention.tflite.lowering import all_layers
 
     inputs = [spec.name for spec in signature.file_inputs()]
-    job: dict[str, Any] = {
-        "task": "convert",
-        "inputs": inputs,
-        "batch_size": signature.batch_size,
-        "outputs": None,
-        "layers": None,
-        "max_unrolled_steps": max_unrolled_steps,
-    }
+    job: dict[str, Any] = {"task": converter.task, "inputs": inputs}
     traced: dict[str, Any] = {}
-    if keras.backend.backend() == "tensorflow":
+    if job["task"] == "convert":
         from keras_attention.tflite import saved_model
 
         progress("export", 0, 0)
@@ -135,9 +139,10 @@ def make_float_form(
         job["layers"] = layer_names.of_model(all_layers(model)[1:])
         traced = {"changes": lowering.changes, "loops": lowering.loops, "sizes": lowering.sizes}
     else:
+        job |= {"batch_size": signature.batch_size, "max_unrolled_steps": max_unrolled_steps}
         model.save(folder / "model.keras")
     about = f"Model {model.name!r} ({', '.join(str(spec) for spec in signature.inputs)})"
-    result = {**_run(folder, job, progress, f"{about} to {precision}: ", ahead=converter), **traced}
+    result = {**_run(folder, job, progress, f"{about} to {precision}: ", converter), **traced}
     kept = {name: result[name] for name in ("outputs", "changes", "loops", "sizes")}
     return FloatForm(
         about,
@@ -183,7 +188,7 @@ def make_candidate(
         "stream": streaming.STREAM,
     }
     about = f"{form.about} to {precision}: "
-    result = _run(folder, job, progress, about, needs_keras=False, ahead=ahead)
+    result = _run(folder, job, progress, about, ahead)
     float32, final = result["latency"]
     return Candidate(
         precision=precision,
@@ -202,11 +207,9 @@ def _run(
     job: dict[str, Any],
     progress: StageProgress,
     about: str,
-    *,
-    needs_keras: bool = True,
-    ahead: child.Ahead | None = None,
+    ahead: child.Ahead | None,
 ) -> dict[str, Any]:
     try:
-        return child.run_job(folder, job, progress, needs_keras=needs_keras, ahead=ahead)
+        return child.run_job(folder, job, progress, ahead=ahead)
     except ConversionError as error:
         raise ConversionError(f"{about}{error}") from error

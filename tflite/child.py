@@ -64,13 +64,14 @@ class Ahead:
 
     Attributes:
         folder: of the job.
+        task: name of the job.
         process: that waits.
         is_given: whether it has its job.
     """
 
-    def __init__(self, folder: Path, task: str, *, needs_keras: bool) -> None:
+    def __init__(self, folder: Path, task: str, *, needs_keras: bool = False) -> None:
         folder.mkdir(exist_ok=True)
-        self.folder = folder
+        self.folder, self.task = folder, task
         self.is_given = False
         self.process = _start(folder, needs_keras, task, str(os.getpid()))
 
@@ -86,7 +87,7 @@ def run_job(
     job: Mapping[str, Any],
     progress: Progress,
     *,
-    needs_keras: bool = True,
+    needs_keras: bool = False,
     limits: Limits | None = None,
     ahead: Ahead | None = None,
 ) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def run_job(
         folder: an empty folder of the caller's, with the data that the job names.
         job: plain values, written to job.json.
         progress: called with (stage, done, total).
-        needs_keras: False for a job that does without, which starts ten times faster.
+        needs_keras: True for a job that loads a Keras model, which starts ten times slower.
         limits: for files of unknown origin, which may make native code hang or ask for any memory.
         ahead: a process that was started for this folder and task; else one starts now.
 

@@ -14,7 +14,6 @@ import keras
 from keras_attention.tflite import arguments
 from keras_attention.tflite import building
 from keras_attention.tflite import checks
-from keras_attention.tflite import child
 from keras_attention.tflite import fidelity
 from keras_attention.tflite import finishing
 from keras_attention.tflite import judging
@@ -140,8 +139,8 @@ def convert(
     with (
         StageProgress(verbose) as progress,
         leftovers.work_folder() as folder,
-        child.Ahead(folder, "convert", needs_keras=True) as converter,
-        child.Ahead(folder / "candidate_0", "quantize", needs_keras=False) as quantizer,
+        building.start_converter(folder) as converter,
+        building.start_quantizer(folder) as quantizer,
     ):
         progress("predict", 0, 0)
         compared = streaming.with_zero_states(evidence.compared, signature)

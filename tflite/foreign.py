@@ -33,7 +33,6 @@ def run_job(path: Path, job: Mapping[str, Any], failed: str) -> dict[str, Any]:
                 folder,
                 {**job, "file": str(path.resolve())},
                 lambda *_: None,
-                needs_keras=False,
                 limits=limits(),
             )
         except ConversionError as error:

@@ -147,7 +147,7 @@ def _run(
     folder: Path, job: dict[str, Any], progress: StageProgress, title: str, limits: child.Limits | None = None
 ) -> dict[str, Any]:
     try:
-        return child.run_job(folder, job, progress, needs_keras=False, limits=limits)
+        return child.run_job(folder, job, progress, limits=limits)
     except ConversionError as error:
         raise ConversionError(f"{title} can't be quantized. {error}") from error
 

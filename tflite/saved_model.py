@@ -1,9 +1,7 @@
-"""From a Keras model to the float .tflite file, by way of a SavedModel.
+"""From a Keras model to a SavedModel, which `tensorflow_converter` makes a float .tflite file of.
 
-`export_saved_model` traces the model; it runs wherever the model lives, on the TensorFlow backend.
-`convert_saved_model` runs TensorFlow's native converter, which may end the process: it is called in
-the child process only. Inputs and outputs are numbered on the way, so that no name can be changed by
-a tool in between.
+The model is traced wherever it lives, on the TensorFlow backend. Inputs and outputs are numbered on the way,
+so that no name can be changed by a tool in between.
 """
 
 from __future__ import annotations
@@ -18,8 +16,7 @@ from keras_attention.tflite.lowering import stateful
 from keras_attention.tflite.lowering.patch import Lowering
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.model_signature import output_names
-
-ENDPOINT = "serve"
+from keras_attention.tflite.tensorflow_converter import ENDPOINT
 
 
 def export_saved_model(
@@ -57,16 +54,3 @@ def export_saved_model(
         module.variables_read = list(traced.graph.variables)
         tf.saved_model.save(module, str(folder), signatures={ENDPOINT: traced})
     return names, lowering
-
-
-def convert_saved_model(folder: Path) -> bytes:
-    """Return the bytes of the .tflite file, builtin operators only.
-
-    Raises:
-        Exception: whatever TensorFlow's converter raises; its text names the operators.
-    """
-    import tensorflow as tf
-
-    converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=[ENDPOINT])
-    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
-    return bytes(converter.convert())

@@ -84,7 +84,7 @@ def convert_signatures(
         for number, one in enumerate(converted.values()):
             (folder / f"{number}.tflite").write_bytes(one.content)
         job = {"task": "signatures", "signatures": list(models)}
-        child.run_job(folder, job, progress, needs_keras=False)
+        child.run_job(folder, job, progress)
     if target is not None:
         files.write_whole(target, content)
     return SignaturesConversion(content, target, {name: one.report for name, one in converted.items()})

@@ -55,8 +55,7 @@ def main(folder: Path, task: str = "", parent: str = "") -> int:
 def _prepare(task: str) -> None:
     """Import what a task will need; what goes wrong with that is said when the job is there."""
     with contextlib.suppress(Exception):
-        for name in importlib.import_module(f"keras_attention.tflite.jobs.{task}").NEEDED:
-            importlib.import_module(name)
+        importlib.import_module(f"keras_attention.tflite.jobs.{task}").import_packages()
 
 
 def _readable(error: Exception) -> str:

@@ -38,8 +38,9 @@ class _NoChild(contextlib.nullcontext):  # type: ignore[type-arg]
 
     is_given = True
 
-    def __init__(self, folder: Path, task: str, *, needs_keras: bool) -> None:
-        del folder, task, needs_keras
+    def __init__(self, folder: Path, task: str, *, needs_keras: bool = False) -> None:
+        del folder, needs_keras
+        self.task = task
         super().__init__(self)
 
 

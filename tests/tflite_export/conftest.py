@@ -17,6 +17,7 @@ from keras_attention import MultiHeadAttention
 from keras_attention.tflite import convert
 from keras_attention.tflite import layer_names
 from keras_attention.tflite import saved_model
+from keras_attention.tflite import tensorflow_converter
 from keras_attention.tflite.arguments import CALIBRATED
 from keras_attention.tflite.jobs import convert as conversion_job
 from keras_attention.tflite.lowering import all_layers
@@ -219,7 +220,7 @@ def float_file(case, tmp_path_factory) -> Callable[[str], bytes]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # TensorFlow's own, which a user sees in no process of his
             outputs, _ = saved_model.export_saved_model(wanted.model, signature, folder, 512)
-            content = saved_model.convert_saved_model(folder)
+            content = tensorflow_converter.convert_saved_model(folder)
         layers = layer_names.of_model(all_layers(wanted.model)[1:])
         return conversion_job.prepare(content, signature.names(), outputs, layers)
 

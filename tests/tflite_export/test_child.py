@@ -36,7 +36,7 @@ def run(tmp_path, monkeypatch):
     started = []
 
     def start(command, **options):
-        assert command[:3] == [sys.executable, light_worker.__file__, "keras"]
+        assert command[:3] == [sys.executable, light_worker.__file__, "light"]
         code = textwrap.dedent(PRELUDE) + textwrap.dedent(run.code)
         started.append(START([sys.executable, "-c", code, command[3]], **options))
         return started[-1]
@@ -308,3 +308,65 @@ def test_message_names_missing_operators(readable):
     message = readable(ValueError(text))
     assert "operators that the phone's runtime lacks: Betainc, Erfinv" in message
     assert "Replace the layer" in message
+
+
+# --- a child that is started ahead of its job
+
+
+def test_a_waiting_child_does_its_job(tmp_path):
+    seen = []
+    with child.Ahead(tmp_path / "job", "inspect") as ahead:
+        assert ahead.process.poll() is None and not ahead.is_given
+        with pytest.raises(ConversionError, match=r"While reading the file: .*no_file"):
+            job = {"task": "inspect", "file": str(tmp_path / "no_file")}
+            child.run_job(ahead.folder, job, lambda *message: seen.append(message), ahead=ahead)
+    assert ahead.is_given and ahead.process.poll() is not None
+    assert seen == [("inspect", 0, 0)]
+
+
+@pytest.mark.parametrize("task", ["convert", "quantize", "trace"])
+def test_what_takes_long_is_imported_before_the_job_is_there(task):
+    module = importlib.import_module(f"keras_attention.tflite.jobs.{task}")
+    module.import_packages()
+
+
+def test_a_child_that_never_gets_a_job_is_ended(tmp_path):
+    with pytest.raises(KeyboardInterrupt), child.Ahead(tmp_path / "job", "quantize") as ahead:
+        raise KeyboardInterrupt
+    assert ahead.process.poll() is not None
+    assert ahead.process.stdin.closed and ahead.process.stdout.closed
+
+
+def test_a_child_that_died_while_it_waited_is_explained(tmp_path):
+    with child.Ahead(tmp_path / "job", "quantize") as ahead:
+        ahead.process.kill()
+        ahead.process.wait()
+        with pytest.raises(ConversionError, match="by signal SIGKILL while starting"):
+            child.run_job(ahead.folder, {"task": "quantize"}, lambda *_: None, ahead=ahead)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_waiting_child_ends_with_its_parent(tmp_path):
+    code = f"""
+        import sys, time
+        from pathlib import Path
+        from keras_attention.tflite import child
+        with child.Ahead(Path({str(tmp_path)!r}) / "job", "quantize") as ahead:
+            print(ahead.process.pid, flush=True)
+            time.sleep(60)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    number = int(parent.stdout.readline())
+    os.kill(number, 0)
+    parent.kill()
+    parent.communicate()
+    deadline = time.monotonic() + 20.0
+    while _is_alive(number):
+        assert time.monotonic() < deadline, "the child outlives its parent"
+        time.sleep(0.05)
+
+
+def _is_alive(number):
+    status = Path(f"/proc/{number}/stat")
+    return status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] != "Z"

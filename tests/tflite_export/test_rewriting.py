@@ -8,6 +8,7 @@ from ai_edge_litert.interpreter import Interpreter
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import rewriting
 from keras_attention.tflite import saved_model
+from keras_attention.tflite import tensorflow_converter
 from keras_attention.tflite.model_signature import read_signature
 
 SLICES = {
@@ -35,7 +36,7 @@ def test_slices_keep_their_axes(tmp_path):
     inputs = keras.Input((7, 5), name="x")
     model = keras.Model(inputs, [cut(inputs * 2.0) + 1.0 for cut in SLICES.values()])
     outputs, _ = saved_model.export_saved_model(model, read_signature(model), tmp_path / "saved", 512)
-    content = saved_model.convert_saved_model(tmp_path / "saved")
+    content = tensorflow_converter.convert_saved_model(tmp_path / "saved")
     graph = graphs.read_graph(content)
     graphs.set_interface(graph, ["x"], [str(index) for index in range(len(outputs))])
     graph = graphs.read_graph(graphs.write_graph(graph))

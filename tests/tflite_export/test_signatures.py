@@ -13,6 +13,7 @@ from keras_attention.tflite import inspect
 from keras_attention.tflite import merging
 from keras_attention.tflite import saved_model
 from keras_attention.tflite import signatures
+from keras_attention.tflite import tensorflow_converter
 from keras_attention.tflite.jobs import signatures as job
 from keras_attention.tflite.model_signature import read_signature
 
@@ -66,7 +67,7 @@ def loop_file(folder):
     signature = read_signature(model)
     outputs, lowering = saved_model.export_saved_model(model, signature, folder, 0)
     assert list(lowering.loops.values()) == [5]
-    graph = graphs.read_graph(saved_model.convert_saved_model(folder))
+    graph = graphs.read_graph(tensorflow_converter.convert_saved_model(folder))
     graphs.set_interface(graph, signature.names(), outputs)
     assert len(graph.subgraphs) == 3
     return graphs.write_graph(graph)

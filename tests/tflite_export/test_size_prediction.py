@@ -13,6 +13,7 @@ from keras_attention.tflite import layer_names
 from keras_attention.tflite import loop_rules
 from keras_attention.tflite import quantization
 from keras_attention.tflite import saved_model
+from keras_attention.tflite import tensorflow_converter
 from keras_attention.tflite.arguments import Precision
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.jobs.convert import prepare
@@ -41,7 +42,7 @@ def files_of(model, folder):
     signature = read_signature(model)
     outputs, lowering = saved_model.export_saved_model(model, signature, folder, 512)
     names = layer_names.of_model(model.layers)
-    content = prepare(saved_model.convert_saved_model(folder), signature.names(), outputs, names)
+    content = prepare(tensorflow_converter.convert_saved_model(folder), signature.names(), outputs, names)
     (spec,) = signature.inputs
     samples = {spec.name: np.random.default_rng(3).normal(size=(17, *spec.shape)).astype(np.float32)}
     contents = {

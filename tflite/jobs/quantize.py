@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from keras_attention.tflite.jobs import inspect as inspection
 
 LATENCY_SECONDS = 0.4
 
-NEEDED = ("ai_edge_litert.interpreter", "litert_quantizer.quantizer")
-"""Packages that take long to import, for a child that waits for its job."""
+
+def import_packages() -> None:
+    """Import what takes long, for a child that waits for its job."""
+    importlib.import_module("litert_quantizer.quantizer")
 
 
 def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]) -> dict[str, Any]:
