@@ -415,9 +415,13 @@ def refuse(report: Report, faults: list[str]) -> None:
 
 
 def _cure(report: Report) -> str:
-    if report.precision in ("int8_full", "int16x8"):
-        return (
-            "Calibrate on more representative samples, or use precision='int8', which leaves more in float. "
-            "A softmax over many classes has most probabilities below one step: end the model at its logits."
-        )
-    return "Calibrate on more representative samples, or use precision='dynamic' or 'float16'."
+    data = "Calibrate on more representative samples"
+    if report.precision not in ("int8_full", "int16x8"):
+        return f"{data}, or use precision='auto', which leaves the noisiest layers in float, or 'float16'."
+    cures = [f"{data}, or use precision='int8', which leaves more in float."]
+    if report.precision == "int8_full" and report.predicted_size_bytes:  # recurrent layers were written out
+        cures.append("A recurrence rounds its state to 8 bits at each step: 'int16x8' keeps 16.")
+    cures.append(
+        "A softmax over many classes has most probabilities below one step: end the model at its logits."
+    )
+    return " ".join(cures)
