@@ -120,7 +120,7 @@ class Scene:
         while time.monotonic() < end and program.poll() is None:
             time.sleep(_OFTEN)
         stage = self._stage()
-        victim = program.pid if who == "parent" else self._wait_for_child(program)
+        victim = program.pid if who == "parent" else self._wait_for_child(program, round(share * 1_000))
         if victim is not None and program.poll() is None:
             os.kill(victim, getattr(signal, how))
         sent = time.monotonic()
@@ -179,11 +179,12 @@ class Scene:
         except (OSError, ValueError, KeyError):
             return "between"
 
-    def _wait_for_child(self, program: subprocess.Popen[bytes]) -> int | None:
+    def _wait_for_child(self, program: subprocess.Popen[bytes], number: int) -> int | None:
+        """Return one of the children: some work, some wait for their job."""
         while program.poll() is None:
             found = _children(program.pid)
             if found:
-                return found[0]
+                return found[number % len(found)]
             time.sleep(_OFTEN)
         return None
 

@@ -30,6 +30,7 @@ from rich.console import Console
 
 from benchmarks import stock
 from benchmarks import tables
+from benchmarks.bug_reports import in_process as jobs_here
 from common import watch_data
 from keras_attention import tflite
 from keras_attention.tflite import runtime
@@ -77,13 +78,25 @@ class Data:
 @click.option("--length", "lengths", multiple=True, type=click.Choice(LENGTHS), default=LENGTHS)
 @click.option("--precision", "precisions", multiple=True, type=click.Choice(PRECISIONS), default=PRECISIONS)
 @click.option("--out", type=click.Path(path_type=Path), default="docs/benchmarks/recurrent.md")
-def main(names: tuple[str, ...], lengths: tuple[str, ...], precisions: tuple[str, ...], out: Path) -> None:
+@click.option(
+    "--in-process", is_flag=True, help="Do the children's jobs here, and convert to float once per model."
+)
+def main(
+    names: tuple[str, ...],
+    lengths: tuple[str, ...],
+    precisions: tuple[str, ...],
+    out: Path,
+    in_process: bool,
+) -> None:
     """Convert every layer, length and precision, and write the table to --out after each model."""
     console = Console()
+    if in_process:
+        os.environ[jobs_here.VARIABLE] = "1"
     rows: list[list[str]] = []
     for length in map(int, lengths):
         for name in names:
             console.print(f"{name}, {length} steps")
+            jobs_here.install(f"{name} {length}")
             data = windows(length, is_padded=name.startswith("masked"))
             model = train(name, data)
             rows += measure(console, name, model, data, precisions)
@@ -194,7 +207,8 @@ def write(out: Path, rows: list[list[str]]) -> None:
         f"{UNITS} units, trained briefly on smartwatch windows; {EVALUATION} windows of unseen subjects are "
         f"compared with Keras, {CALIBRATION} calibrate. `predicted` is the error of "
         "`Report.predicted_size_bytes`; the stock float32 file keeps the loop. A stateful layer has a state "
-        "as input and output, for which the stock converter has no form.\n\n"
+        "as input and output, for which the stock converter has no form. With `--in-process` the conversion to "
+        "float32 counts for the first precision only, and no child is started.\n\n"
         f"{tables.markdown(HEADER, rows)}\n"
     )
     out.parent.mkdir(parents=True, exist_ok=True)
