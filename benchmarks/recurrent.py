@@ -207,8 +207,8 @@ def write(out: Path, rows: list[list[str]]) -> None:
         f"{UNITS} units, trained briefly on smartwatch windows; {EVALUATION} windows of unseen subjects are "
         f"compared with Keras, {CALIBRATION} calibrate. `predicted` is the error of "
         "`Report.predicted_size_bytes`; the stock float32 file keeps the loop. A stateful layer has a state "
-        "as input and output, for which the stock converter has no form. With `--in-process` the conversion to "
-        "float32 counts for the first precision only, and no child is started.\n\n"
+        "as input and output, for which the stock converter has no form. With `--in-process` the conversion "
+        "to float32 counts for the first precision only, and no child is started.\n\n"
         f"{tables.markdown(HEADER, rows)}\n"
     )
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -26,12 +26,12 @@ def run_one(content, samples, bits):
     from keras_attention.tflite import graph as graphs
     from keras_attention.tflite import metrics
     from keras_attention.tflite import runtime
+    from keras_attention.tflite.integer import coverage
     from keras_attention.tflite.integer import graph_writer
-    from keras_attention.tflite.integer import search
 
     graph = graphs.read_graph(content)
-    ranges = calibration.collect_ranges(content, samples, search.float_activations(graph)).by_kind["minmax"]
-    chosen = search.integer_operators(graph, ranges, bits)
+    ranges = calibration.collect_ranges(content, samples, coverage.float_activations(graph)).by_kind["minmax"]
+    chosen = coverage.integer_operators(graph, ranges, bits)
     written = graph_writer.write_integer(graphs.read_graph(content), chosen, ranges, bits, io_dtype="float32")
     wanted, got = runtime.run_samples(content, samples), runtime.run_samples(written, samples)
     new = graphs.read_graph(written)

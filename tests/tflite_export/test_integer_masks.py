@@ -7,8 +7,8 @@ import tiny_graphs
 from keras_attention.tflite import calibration
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import runtime
+from keras_attention.tflite.integer import coverage
 from keras_attention.tflite.integer import masks
-from keras_attention.tflite.integer import search
 
 SCORES = (1, 2, 11, 13)
 KEYS = (1, 1, 1, 13)
@@ -106,7 +106,7 @@ def bounded(build, bits):
         if values.dtype == bool:
             values[..., 3] = True  # at least one free key
             assert values.any() and not values.all()
-    ranges = calibration.collect_ranges(content, samples, search.float_activations(graph)).by_kind["minmax"]
+    ranges = calibration.collect_ranges(content, samples, coverage.float_activations(graph)).by_kind["minmax"]
     return content, graph, samples, masks.bound(graph, ranges, bits)
 
 
@@ -117,7 +117,7 @@ def test_softmax_stays(name, lowest, bits):
     content, graph, samples, count = bounded(BUILDERS[name](LOWEST[lowest]), bits)
     assert count == 1
     changed = graphs.write_graph(graph)
-    ranges = calibration.collect_ranges(changed, samples, search.float_activations(graph)).by_kind["minmax"]
+    ranges = calibration.collect_ranges(changed, samples, coverage.float_activations(graph)).by_kind["minmax"]
     size = 5.0 * np.ptp(samples["i0"])
     assert max(abs(bound) for pair in ranges.values() for bound in pair) < 2 * size + 2 * masks.MARGINS[bits]
     (old,), (new,) = (runtime.run_samples(c, samples) for c in (content, changed))
@@ -157,7 +157,7 @@ def test_a_masked_tensor_that_is_also_an_answer_stays():
     content = tiny.finish(*build(tiny))
     graph = graphs.read_graph(content)
     samples = tiny_graphs.normal(graph, count=5)
-    ranges = calibration.collect_ranges(content, samples, search.float_activations(graph)).by_kind["minmax"]
+    ranges = calibration.collect_ranges(content, samples, coverage.float_activations(graph)).by_kind["minmax"]
     masks.bound(graph, ranges, 8)
     old, new = (runtime.run_samples(c, samples) for c in (content, graphs.write_graph(graph)))
     np.testing.assert_array_equal(old[1], new[1])
@@ -175,7 +175,7 @@ def test_a_constant_that_another_operator_reads_keeps_its_value_there():
     graph = graphs.read_graph(content)
     samples = tiny_graphs.normal(graph, count=5)
     samples["i2"] = np.full((5, 3), -7e8, np.float32)
-    ranges = calibration.collect_ranges(content, samples, search.float_activations(graph)).by_kind["minmax"]
+    ranges = calibration.collect_ranges(content, samples, coverage.float_activations(graph)).by_kind["minmax"]
     masks.bound(graph, ranges, 8)
     old, new = (runtime.run_samples(c, samples) for c in (content, graphs.write_graph(graph)))
     np.testing.assert_array_equal(old[1], new[1])

@@ -13,6 +13,7 @@ from keras_attention.tflite import calibration
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import metrics
 from keras_attention.tflite import runtime
+from keras_attention.tflite.integer import coverage
 from keras_attention.tflite.integer import norms
 from keras_attention.tflite.integer import search
 
@@ -56,7 +57,7 @@ def tokens(count=31, uneven=3.0, seed=3):
 def rewritten(content, samples, twice):
     graph = graphs.read_graph(content)
     found = norms.find(graph)
-    ranges = calibration.collect_ranges(content, samples, search.float_activations(graph)).by_kind["minmax"]
+    ranges = calibration.collect_ranges(content, samples, coverage.float_activations(graph)).by_kind["minmax"]
     even = {norm.variance: (1e-3, 1e-3) for norm in found}
     room = norms.rewrite(graph, found, ranges if twice else even, 8)
     graphs.remove_unused(graph)

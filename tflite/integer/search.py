@@ -16,14 +16,14 @@ from keras_attention.tflite import layer_noise
 from keras_attention.tflite import regions
 from keras_attention.tflite import rewriting
 from keras_attention.tflite import runtime
+from keras_attention.tflite import weight_rounding
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.integer import affine
+from keras_attention.tflite.integer import coverage
 from keras_attention.tflite.integer import forms
 from keras_attention.tflite.integer import graph_writer
-from keras_attention.tflite.integer import kernels
 from keras_attention.tflite.integer import masks
 from keras_attention.tflite.integer import norms
-from keras_attention.tflite.integer import scales as scaling
 from keras_attention.tflite.integer import unit_norms
 from keras_attention.tflite.integer.scales import Range
 from keras_attention.tflite.trial import Trial
@@ -90,7 +90,7 @@ def prepare(content: bytes, samples: Mapping[str, np.ndarray], bits: int, *, who
         changes += [f"input {tensor} takes its ids as integers" for tensor in forms.take_integer_ids(graph)]
     graphs.remove_dead(graph)
     rewriting.pool_maxima(graph)
-    watched = float_activations(graph)
+    watched = coverage.float_activations(graph)
     some = {name: values[:: max(1, len(values) // SOME)] for name, values in samples.items()}
     ranges = calibration.collect_ranges(graphs.write_graph(graph), some, watched).by_kind["minmax"]
     unit_norms.rewrite(graph, ranges)
@@ -139,12 +139,12 @@ def to_integers(
     prepared = prepare(content, samples, bits, whole=whole)
     content = prepared.content
     graph = graphs.read_graph(content)
-    collected = calibration.collect_ranges(content, samples, own_ranges(graph, bits), progress)
-    chosen = integer_operators(graph, collected.by_kind["minmax"], bits)
+    collected = calibration.collect_ranges(content, samples, coverage.own_ranges(graph, bits), progress)
+    chosen = coverage.integer_operators(graph, collected.by_kind["minmax"], bits)
     left = [
         i
         for i, op in enumerate(graph.subgraphs[0].operators)
-        if i not in chosen and touches_floats(graph, op)
+        if i not in chosen and coverage.touches_floats(graph, op)
     ]
     names = tuple(graphs.operator_name(graph, graph.subgraphs[0].operators[i]) for i in left)
     layers = layer_names.of_operators(graph)
@@ -159,11 +159,15 @@ def to_integers(
 
     room = prepared.room
     by_kind = {
-        name: share_over_steps(graph, with_views(graph, ranges)) for name, ranges in collected.by_kind.items()
+        name: share_over_steps(graph, coverage.with_views(graph, ranges))
+        for name, ranges in collected.by_kind.items()
     }
     if bits == 16:
         kind, ranges = "minmax", _widened(by_kind["minmax"], {}, HEADROOM)
         trials = {kind: measure(ranges)}
+        plain = graph_writer.write_integer(trial.fresh_graph(), chosen, ranges, bits, io_dtype="float32")
+        rounded = weight_rounding.round_products(plain, trial.content, chosen, samples)
+        trials["rounded"] = trial.sqnr_db(rounded)
     else:
         kinds = {name: _widened(ranges, room) for name, ranges in by_kind.items()}
         trials = {name: measure(ranges) for name, ranges in kinds.items()}
@@ -181,6 +185,9 @@ def to_integers(
             lambda _: "int8" if bits == 8 else "int16",
         )
     written = graph_writer.write_integer(graphs.read_graph(content), chosen, ranges, bits, io_dtype=io_dtype)
+    if trials.get("rounded", -np.inf) > trials[kind]:
+        # beside int16 activations the weights make most of the noise
+        written = weight_rounding.round_products(written, content, chosen, samples)
     return Integer(written, kind, trials, len(chosen), names, prepared.changes, noise)
 
 
@@ -188,7 +195,7 @@ def _no_kernel(graph: Any, layers: list[str], chosen: frozenset[int]) -> str:
     """Say which operators would stay float, and where."""
     places: dict[str, None] = {}
     for index, operator in enumerate(graph.subgraphs[0].operators):
-        if index not in chosen and touches_floats(graph, operator):
+        if index not in chosen and coverage.touches_floats(graph, operator):
             places[f"{graphs.operator_name(graph, operator)} (layer {layers[index]!r})"] = None
     return (
         f"{', '.join(places)} would stay float: the runtime has no int8 kernel for it. Use precision='int8', "
@@ -245,84 +252,3 @@ def _refine(
             if reached > best + GAIN_DB:
                 ranges, best = candidate, reached
     return ranges
-
-
-def integer_operators(graph: Any, ranges: Mapping[int, Range], bits: int) -> frozenset[int]:
-    """Return the indices of the operators that have a kernel in integers."""
-    return frozenset(
-        index
-        for index, operator in enumerate(graph.subgraphs[0].operators)
-        if touches_floats(graph, operator) and has_kernel(graph, operator, ranges, bits)
-    )
-
-
-def touches_floats(graph: Any, operator: Any) -> bool:
-    """Tell whether the operator reads or writes float values."""
-    tensors = graph.subgraphs[0].tensors
-    both = (*graphs.indices(operator.inputs), *graphs.indices(operator.outputs))
-    return any(scaling.is_float(tensors[tensor]) for tensor in both)
-
-
-def has_kernel(graph: Any, operator: Any, ranges: Mapping[int, Range], bits: int) -> bool:
-    """Tell whether the runtime has this very operator in integers."""
-    tensors = graph.subgraphs[0].tensors
-    name = graphs.operator_name(graph, operator)
-    kernel = kernels.KERNELS.get(name)
-    if kernel is None or kernel.version(bits) is None:
-        return False
-    if name in kernels.WEIGHTS:
-        _, weights, bias, _ = kernels.WEIGHTS[name]
-        positions = [p for p in (weights, bias) if p < len(operator.inputs) and operator.inputs[p] >= 0]
-        return all(graphs.is_constant(graph, tensors[operator.inputs[position]]) for position in positions)
-    if kernel.rule == kernels.CAST:
-        return _has_cast(graph, operator, ranges, bits)
-    return True
-
-
-def _has_cast(graph: Any, operator: Any, ranges: Mapping[int, Range], bits: int) -> bool:
-    tensors = graph.subgraphs[0].tensors
-    source, target = tensors[operator.inputs[0]], tensors[operator.outputs[0]]
-    if not scaling.is_float(target) or graphs.tensor_type(source) in ("bool", "float16"):
-        return False
-    if scaling.is_byte(source):
-        return bits == 8
-    low, high = ranges[operator.outputs[0]]
-    return -(2 ** (bits - 1)) <= low and high < 2 ** (bits - 1)
-
-
-def with_views(graph: Any, ranges: Mapping[int, Range]) -> dict[int, Range]:
-    """Give what a view writes the range of what it reads, for where only one of them is integer."""
-    filled = dict(ranges)
-    for operator in graph.subgraphs[0].operators:
-        for _, source in scaling.data_inputs(graph, operator)[:1]:
-            if source in filled:
-                for tensor in graphs.indices(operator.outputs):
-                    filled.setdefault(tensor, filled[source])
-    return filled
-
-
-def own_ranges(graph: Any, bits: int) -> list[int]:
-    """Return the float activations that need a range: all but what a view of another tensor writes."""
-    viewed: set[int] = set()
-    for operator in graph.subgraphs[0].operators:
-        kernel = kernels.KERNELS.get(graphs.operator_name(graph, operator))
-        if kernel is None or kernel.rule != kernels.VIEW or kernel.version(bits) is None:
-            continue
-        for _, source in scaling.data_inputs(graph, operator):
-            if not graphs.is_constant(graph, graph.subgraphs[0].tensors[source]):
-                viewed.update(graphs.indices(operator.outputs))
-    return [tensor for tensor in float_activations(graph) if tensor not in viewed]
-
-
-def float_activations(graph: Any) -> list[int]:
-    """Return the float tensors of subgraph 0 that are no constants and that something reads."""
-    subgraph = graph.subgraphs[0]
-    found: dict[int, None] = dict.fromkeys(graphs.indices(subgraph.outputs))
-    for operator in subgraph.operators:
-        found.update(dict.fromkeys(graphs.indices(operator.inputs)))
-    return [
-        tensor
-        for tensor in found
-        if scaling.is_float(subgraph.tensors[tensor])
-        and not graphs.is_constant(graph, subgraph.tensors[tensor])
-    ]
