@@ -140,6 +140,7 @@ def make_float_form(
         traced = {"changes": lowering.changes, "loops": lowering.loops, "sizes": lowering.sizes}
     else:
         job |= {"batch_size": signature.batch_size, "max_unrolled_steps": max_unrolled_steps}
+        job["input_shapes"] = {spec.name: list(spec.shape) for spec in signature.inputs}
         model.save(folder / "model.keras")
     about = f"Model {model.name!r} ({', '.join(str(spec) for spec in signature.inputs)})"
     result = {**_run(folder, job, progress, f"{about} to {precision}: ", converter), **traced}

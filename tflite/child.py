@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from keras_attention.tflite import leftovers
 from keras_attention.tflite.errors import ConversionError
 
 Progress = Callable[[str, int, int], None]
@@ -141,7 +142,7 @@ def _start(folder: Path, needs_keras: bool, *waiting: str) -> subprocess.Popen[s
         "KERAS_BACKEND": "tensorflow",
         "CUDA_VISIBLE_DEVICES": "-1",
         "TF_CPP_MIN_LOG_LEVEL": "3",
-        "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
+        "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if isinstance(entry, str) and entry),
         **dict.fromkeys(
             ("TMPDIR", "TEMP", "TMP"), str(folder)
         ),  # so that what it leaves goes with the folder
@@ -202,9 +203,11 @@ class _Clock:
 def _explain(folder: Path, stage: str, code: int, *, of_a_file: bool) -> str:
     doing = STAGES[stage]
     failure = folder / "failure.json"
-    if failure.exists():
-        error = json.loads(failure.read_text())
-        return f"While {doing}: {error['message']}"
+    text = failure.read_text() if failure.exists() else ""
+    if text:
+        return f"While {doing}: {json.loads(text)['message']}"
+    if leftovers.is_full(folder):
+        return f"While {doing}: {leftovers.full(folder)}."
     end = f"by signal {_signal_name(-code)}" if code < 0 else f"with exit code {code}"
     lines = (folder / LOG).read_text(errors="replace").strip().splitlines()[-_TAIL_LINES:]
     log = "\n".join(lines) or "(it wrote nothing)"

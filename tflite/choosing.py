@@ -172,8 +172,8 @@ def _reason(best: Judged, passing: Sequence[Judged], count: int, target: str) ->
     latency = best.candidate.latency
     ratio = latency["min"] / latency["float32_min"]
     numbers = (
-        f"{len(best.candidate.content) / 1000:,.0f} kB, {ratio:.2f} times the latency of float32, "
-        f"agreement {best.measured['agreement']:.4f}"
+        f"{len(best.candidate.content) / 1000:,.0f} kB before the manifest, "
+        f"{ratio:.2f} times the latency of float32, agreement {best.measured['agreement']:.4f}"
     )
     if len(passing) == 1:
         return f"{name} is the only one of {count} files that keeps the floors: {numbers}."

@@ -415,8 +415,14 @@ def refuse(report: Report, faults: list[str]) -> None:
 
 
 def _cure(report: Report) -> str:
+    if report.candidates:
+        return "It comes closest of all that were tried. Lower the floors, or choose another `target`."
+    if report.precision == "float32":
+        return "No file is more exact: lower the floor."
     data = "Calibrate on more representative samples"
     if report.precision not in ("int8_full", "int16x8"):
+        if report.precision == "float16":
+            return "Use precision='float32'."
         return f"{data}, or use precision='auto', which leaves the noisiest layers in float, or 'float16'."
     cures = [f"{data}, or use precision='int8', which leaves more in float."]
     if report.precision == "int8_full" and report.predicted_size_bytes:  # recurrent layers were written out

@@ -7,6 +7,7 @@ process ends, and whoever works in the same place later removes what nobody hold
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import sys
@@ -15,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PREFIX = "keras_attention."
+_NOTHING = 2**20
+"""Free bytes of a disk that is as good as full: less than any file that a conversion writes."""
 
 
 @contextlib.contextmanager
@@ -24,9 +27,26 @@ def work_folder() -> Iterator[Path]:
     folder, descriptor = _new_folder()
     try:
         yield folder
+    except OSError as error:
+        if error.errno == errno.ENOSPC and is_full(folder):
+            raise OSError(error.errno, full(folder)) from error
+        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)
+
+
+def is_full(folder: Path) -> bool:
+    """Tell whether next to nothing can be written to a folder's disk any more."""
+    return shutil.disk_usage(folder).free < _NOTHING
+
+
+def full(folder: Path) -> str:
+    """Say that the disk of a work folder is full, and the cure."""
+    return (
+        f"the folder for temporary files, {str(folder.parent)!r}, is full: free space there, or set TMPDIR "
+        "to another one"
+    )
 
 
 def _new_folder() -> tuple[Path, int]:

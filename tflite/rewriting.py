@@ -85,7 +85,7 @@ def drop_round_trips(graph: Any) -> None:
     same: dict[int, int] = {}
     for operator in subgraph.operators:
         operator.inputs = [same.get(int(index), int(index)) for index in operator.inputs]
-        result = int(operator.outputs[0])
+        result = int(operator.outputs[0]) if len(operator.outputs) else -1
         if (
             graphs.operator_name(graph, operator) == "CAST"
             and int(operator.inputs[0]) in widened

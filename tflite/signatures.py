@@ -48,8 +48,9 @@ def convert_signatures(
 ) -> SignaturesConversion:
     """Convert each model as `convert` does and write one file with a signature for each.
 
-    Weights that are stored alike are stored once, as those of layers that the models share in float
-    precisions. The merged file is run against the single ones, and each signature must answer equally.
+    Weights that are stored alike are stored once, as those of layers that the models share in "float32",
+    "float16" and "dynamic". The merged file is run against the single ones, and each signature must answer
+    equally.
 
     Args:
         models: signature such as "encode" or "step" -> model.

@@ -179,11 +179,11 @@ CASES = {
     "KA105": (
         [
             lambda: keras.Sequential(
-                [layers.Input(batch_shape=(1, 7, 3)), layers.GRU(5, stateful=True, name="place")]
+                [layers.Input(batch_shape=(2, 7, 3)), layers.GRU(5, stateful=True, name="place")]
             )
         ],
         [lambda: of_layer(layers.GRU(5))],
-        "error: place: keeps its state stateful=False",
+        "error: place: the state of 2 sequences stateful=False",
     ),
     "KA106": (
         [

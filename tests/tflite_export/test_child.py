@@ -1,5 +1,6 @@
 """The child process: its end by a signal, its log, its protocol, and that it never outlives the parent."""
 
+import errno
 import importlib.util
 import json
 import os
@@ -370,3 +371,18 @@ def test_a_waiting_child_ends_with_its_parent(tmp_path):
 def _is_alive(number):
     status = Path(f"/proc/{number}/stat")
     return status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_a_full_disk_is_named_with_the_cure(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(child.leftovers, "is_full", lambda folder: True)
+    code = """
+    (folder / "failure.json").write_text("")
+    sys.exit(1)
+    """
+    with pytest.raises(ConversionError, match=r"temporary files, '.*', is full: .*TMPDIR"):
+        run(code)
+    with (
+        pytest.raises(OSError, match=r"is full: free space there, or set TMPDIR"),
+        child.leftovers.work_folder(),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")

@@ -541,3 +541,31 @@ def test_training_after_the_form():
     model.fit(sequences(), np.ones((3, 5)), verbose=0)
     changed = [not np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True)]
     assert changed == [True] * 3
+
+
+DROPPING = {
+    "lstm": lambda: layers.LSTM(UNITS, dropout=0.3),
+    "gru": lambda: layers.GRU(UNITS, recurrent_dropout=0.3, return_sequences=True),
+    "simple": lambda: layers.SimpleRNN(UNITS, dropout=0.2, recurrent_dropout=0.3),
+    "both_ways": lambda: layers.Bidirectional(layers.GRU(UNITS, dropout=0.3)),
+    "cells": lambda: layers.RNN([layers.LSTMCell(UNITS, dropout=0.3), layers.GRUCell(4, dropout=0.2)]),
+}
+
+
+@pytest.mark.parametrize("name", DROPPING)
+def test_dropout_draws_nothing_at_inference(name):
+    """Keras draws the masks at inference too, and each draw writes the state of the random numbers."""
+    layer = DROPPING[name]()
+    inputs = keras.Input((LENGTH, WIDTH))
+    model = keras.Model(inputs, layer(inputs))
+    values = np.random.default_rng(2).normal(size=(1, LENGTH, WIDTH)).astype("float32")
+    expected = model.predict(values, verbose=0)
+    cells = [one for one in all_layers(model) if hasattr(one, "get_dropout_mask")]
+    rates = [(cell.dropout, cell.recurrent_dropout) for cell in cells]
+    before = [np.array(one.seed_generator.state) for one in cells]
+    with mobile_form(model, 512):
+        np.testing.assert_allclose(model(values, training=False), expected, atol=TOLERANCE)
+    for cell, state in zip(cells, before, strict=True):
+        np.testing.assert_array_equal(np.array(cell.seed_generator.state), state)
+    assert rates == [(cell.dropout, cell.recurrent_dropout) for cell in cells]
+    assert any(rate > 0 for pair in rates for rate in pair)

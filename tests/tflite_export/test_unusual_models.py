@@ -142,3 +142,29 @@ def test_ids_beyond_the_embedding_name_the_cause():
     far = np.full((NUM_SAMPLES, 5), 97)
     with pytest.raises(tflite.ConversionError, match="Embedding's range"):
         tflite.convert(model, precision="float32", evaluation=far, verbose=0)
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_recurrent_dropout_converts(precision):
+    inputs = keras.Input((7, 3), name="steps")
+    x = layers.Bidirectional(layers.LSTM(11, dropout=0.3, recurrent_dropout=0.2))(inputs)
+    model = keras.Model(inputs, layers.Dense(2)(x))
+    values = np.random.default_rng(3).normal(size=(41, 7, 3))
+    report = tflite.convert(model, precision=precision, calibration=values, verbose=0).report
+    assert report.sqnr_db > 30.0 and "ASSIGN_VARIABLE" not in report.operators
+
+
+def test_a_layer_that_counts_is_refused_with_the_cure():
+    class Counting(layers.Layer):
+        def build(self, shape):
+            self.count = self.add_weight(name="count", shape=(), initializer="zeros", trainable=False)
+
+        def call(self, inputs):
+            self.count.assign(self.count + 1.0)
+            return inputs * 2.0
+
+    inputs = keras.Input((3,), name="x")
+    model = keras.Model(inputs, Counting()(inputs))
+    values = np.random.default_rng(3).normal(size=(11, 3))
+    with pytest.raises(tflite.ConversionError, match=r"writes a variable while it answers.* training=True"):
+        tflite.convert(model, precision="float32", evaluation=values, verbose=0)

@@ -41,6 +41,7 @@ def prepare(
         layers: as `layer_names.of_model` returns them.
     """
     graph = graphs.read_graph(content)
+    _refuse_variables(graph)
     graphs.set_interface(graph, inputs, outputs)
     rewriting.drop_round_trips(graph)
     rewriting.bound_roots(graph)
@@ -49,3 +50,14 @@ def prepare(
     ordering.save_memory(graph)
     layer_names.name_tensors(graph, layers)
     return graphs.write_graph(graph)
+
+
+def _refuse_variables(graph: Any) -> None:
+    """Raise if the model writes a variable while it answers."""
+    names = {graphs.operator_name(graph, operator) for operator in graph.subgraphs[0].operators}
+    if "ASSIGN_VARIABLE" in names:
+        raise ValueError(
+            "a layer of the model writes a variable while it answers, for instance the state of a "
+            "SeedGenerator, and a file keeps nothing between two calls. Let the layer do so with "
+            "training=True only, or hand the value in as an input and out as an output."
+        )

@@ -12,7 +12,6 @@ from keras_attention.tflite import loading
 from keras_attention.tflite import model_signature
 from keras_attention.tflite import saved_model
 from keras_attention.tflite.jobs import convert
-from keras_attention.tflite.jobs.quantize import load_samples
 from keras_attention.tflite.lowering import all_layers
 
 
@@ -25,9 +24,7 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     """Write float.tflite from model.keras, and return what lowering changed."""
     emit("export", 0, 0)
     model = loading.load_model(folder / "model.keras")
-    samples = load_samples(folder, "evaluation", job["inputs"])
-    shapes = {name: values.shape[1:] for name, values in (samples or {}).items()}
-    signature = model_signature.read_signature(model, None, shapes, job["batch_size"])
+    signature = model_signature.read_signature(model, None, job["input_shapes"], job["batch_size"])
     outputs, lowering = saved_model.export_saved_model(
         model, signature, folder / "saved_model", job["max_unrolled_steps"]
     )

@@ -30,14 +30,25 @@ _BUILTIN_INTERPOLATIONS = ("nearest", "bilinear")
 def stateful(model: Any) -> Iterator[Finding]:
     """Recurrent layers that keep their state between calls."""
     for layer in all_layers(model):
-        if isinstance(layer, keras.layers.RNN) and layer.stateful:
+        if not isinstance(layer, keras.layers.RNN) or not layer.stateful:
+            continue
+        built = None if layer.states is None else keras.tree.flatten(layer.states)[0].shape[0]
+        if built in (None, 1):
+            yield Finding(
+                "KA105",
+                "note",
+                keras_graph.place(layer),
+                "it keeps its state between calls, and a file has none: it becomes an input and an output",
+                "hand each state that the file gives out in again with the next sample, zeros to start with",
+            )
+        else:
             yield Finding(
                 "KA105",
                 "error",
                 keras_graph.place(layer),
-                "it keeps its state between calls, and a file has none",
-                "set stateful=False, or build a model of one step that takes the state as an input and "
-                "returns the new one",
+                f"it keeps the state of {built} sequences between calls, and a file streams one",
+                "build the model with keras.Input(batch_shape=(1, ...)) and give it these weights, or set "
+                "stateful=False",
             )
 
 

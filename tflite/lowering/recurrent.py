@@ -28,8 +28,11 @@ outputs in the order of time, so that no REVERSE operator is needed. Guarded by 
 
 
 def patches(layers: list[Any], lowering: Lowering) -> Iterator[Patch]:
-    """Unroll every RNN whose length allows it."""
+    """Unroll every RNN whose length allows it; without the masks of dropout, drawn at inference too."""
     for layer in layers:
+        if hasattr(layer, "get_dropout_mask"):  # a cell; ConvLSTM's and users' own have it too
+            yield Patch(layer, "dropout", 0.0)
+            yield Patch(layer, "recurrent_dropout", 0.0)
         if isinstance(layer, keras.layers.Bidirectional):
             yield Patch(layer, "call", functools.partial(_call_bidirectional, layer))
         elif isinstance(layer, keras.layers.RNN):

@@ -85,7 +85,7 @@ def reset(model: Any) -> None:
     """Set every state to zeros; Keras' own `reset_state` can't reset the states of stacked cells."""
     for layer in layers_of(model):
         for variable in variables_of(layer):
-            variable.assign(keras.ops.zeros_like(variable))
+            variable.assign(keras.ops.zeros(variable.shape, variable.dtype))
 
 
 @contextlib.contextmanager
