@@ -59,7 +59,7 @@ def predict(
             if start == 0 or not carry:
                 stateful.reset(model)
             part = signature.pack([array[start : start + size] for array in arrays])
-            answers = _answers(model, part, min(size, len(samples) - start))
+            answers = _answers(model, part, min(size, len(samples) - start), bool(signature.states))
             batches.append([*answers, *stateful.read(model)])
     joined = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
     return finite_answers(joined, f"Model {model.name!r}")
@@ -83,13 +83,16 @@ def finite_answers(answers: list[np.ndarray], who: str) -> list[np.ndarray]:
     return answers
 
 
-def _answers(model: Any, inputs: Any, count: int) -> list[np.ndarray]:
+def _answers(model: Any, inputs: Any, count: int, keeps_state: bool = False) -> list[np.ndarray]:
     """Return Keras' outputs for one batch, each with one entry per sample."""
     import keras
 
     try:
         with quiet.without_retracing_warnings():
-            answers = model.predict_on_batch(inputs)
+            if keeps_state and keras.backend.backend() == "jax":  # its predict_on_batch forgets new states
+                answers = keras.tree.map_structure(keras.ops.convert_to_numpy, model(inputs, training=False))
+            else:
+                answers = model.predict_on_batch(inputs)
         outputs = [np.asarray(output) for output in keras.tree.flatten(answers)]
     except Exception as error:  # whatever the user's model raises on the user's samples
         raise ConversionError(
