@@ -91,11 +91,11 @@ def check_sizes(input_shapes: Any, max_unrolled_steps: Any, batch_size: Any) -> 
         )
     if (
         isinstance(max_unrolled_steps, bool)
-        or not isinstance(max_unrolled_steps, int)
+        or not isinstance(max_unrolled_steps, numbers.Integral)
         or max_unrolled_steps < 0
     ):
         raise ValueError(f"`max_unrolled_steps` must be an integer >= 0. Received: {max_unrolled_steps!r}")
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+    if isinstance(batch_size, bool) or not isinstance(batch_size, numbers.Integral) or batch_size < 1:
         raise ValueError(
             "`batch_size` must be an integer >= 1, the number of samples that the file takes at a time. It "
             "can't be left open, for which docs/conversion.md gives the reasons; convert once per size. "

@@ -122,6 +122,7 @@ def convert(
     wanted = Wanted(precision, target, floors, task, io_dtype, sensitivity)
     wanted = arguments.check(wanted, calibration)
     arguments.check_sizes(input_shapes, max_unrolled_steps, batch_size)
+    max_unrolled_steps, batch_size = int(max_unrolled_steps), int(batch_size)  # NumPy's are no plain values
     written = arguments.check_path(path, model)
     entries = manifest_entries.check_entries(manifest)
     model = load_model(model) if isinstance(model, str | Path) else model

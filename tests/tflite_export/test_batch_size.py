@@ -63,6 +63,13 @@ def test_a_stateful_model_takes_one():
         convert(recurrent(batch_size=1), precision="float32", batch_size=3, verbose=0)
 
 
+def test_integers_of_numpy():
+    result = convert(
+        recurrent(), precision="float32", batch_size=np.int32(2), max_unrolled_steps=np.int64(64), verbose=0
+    )
+    assert all("[2, " in text for text in result.report.inputs)
+
+
 def test_a_models_own_batch_size():
     inputs = keras.Input((5,), batch_size=3, name="x")
     model = keras.Model(inputs, layers.Dense(2)(inputs))

@@ -121,11 +121,13 @@ def float_in_quantized(graph: Any) -> Iterator[Finding]:
         parts = [f"{count} {name}" for name, count in counts]
         if interface:
             parts.append(f"float inputs and outputs {', '.join(map(repr, interface))}")
+        hybrid = sum(any(graphs.tensor_type(t) == "int8" for t in op.inputs[1:]) for op in in_float)
+        inside = f"; {hybrid} of them in int8 inside, with scales found at run time" if hybrid else ""
         yield Finding(
             "KA209",
             "note",
             f"{len(in_float)} of {len(computing)} operators",
-            f"compute in float: {', '.join(parts)}",
+            f"read or write floats: {', '.join(parts)}{inside}",
             "fine on a CPU; an NPU, Edge TPU or microcontroller needs every tensor in integers",
         )
 
