@@ -73,6 +73,7 @@ def quantize_regions(
     content = graphs.write_graph(graph)
     layers = layer_names.of_operators(graph)
     plan = regions.plan_int8(graph).without({i for i, layer in enumerate(layers) if layer in float_layers})
+    recurrent = plan.dynamic
     groups = layer_noise.group(graph, layers, plan.static | plan.dynamic) if with_sensitivity else []
     trials: dict[str, float] = {}
     noise: tuple[dict[str, Any], ...] = ()
@@ -97,8 +98,8 @@ def quantize_regions(
         )
     made = apply(content, graph, plan, ranges)
     return Quantized(
-        # where the input's scale is found at run time, the weights make most of the noise
-        weight_rounding.round_products(made, content, plan.dynamic, samples),
+        # beside a recurrence the weights make most of the noise, and their inputs move together
+        weight_rounding.round_products(made, content, recurrent, samples),
         best,
         trials,
         len(plan.static),

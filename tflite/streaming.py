@@ -12,7 +12,7 @@ from keras_attention.tflite import fidelity
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.samples import Samples
 
-STREAM = 64
+STREAM = 256
 """Samples in a row over which file and Keras each carry their own state."""
 
 
