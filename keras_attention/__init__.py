@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import wrapt
 
+from keras_attention import lazy
+
 if TYPE_CHECKING:
     from keras_attention.bahdanau_attention import BahdanauAttention
     from keras_attention.multi_head_attention import MultiHeadAttention
@@ -26,12 +28,7 @@ _MODULES = {
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one that exists
-
-    def __getattr__(name: str) -> object:
-        """Import the layer, and with it Keras, which takes seconds, once it is asked for."""
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    __getattr__ = lazy.getter(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,8 @@
 """Keras models to verified .tflite files. Installed as `keras_attention.tflite`."""
 
-import importlib
 from typing import TYPE_CHECKING
+
+from keras_attention import lazy
 
 if __name__ != "keras_attention.tflite":
     raise ImportError(
@@ -75,12 +76,7 @@ _MODULES = {
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one that exists
-
-    def __getattr__(name: str) -> object:
-        """Import the module of a name once it is asked for: some need Keras, which takes seconds."""
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    __getattr__ = lazy.getter(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

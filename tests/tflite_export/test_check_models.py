@@ -478,3 +478,11 @@ def test_the_converter_refuses_what_the_table_says(capfd):
         ):
             converter.convert()
     capfd.readouterr()  # MLIR's own lines
+
+
+def test_a_stateful_layer_for_one_sequence_is_a_note():
+    """`convert` takes it: the state becomes an input and an output."""
+    stream = layers.GRU(5, stateful=True, name="memory")
+    model = keras.Sequential([layers.Input(batch_shape=(1, 7, 3)), stream])
+    (finding,) = [one for one in check(model) if one.code == "KA105"]
+    assert finding.severity == "note" and "becomes an input and an output" in finding.message
