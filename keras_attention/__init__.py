@@ -8,9 +8,9 @@ import wrapt
 from keras_attention import lazy
 
 if TYPE_CHECKING:
-    from keras_attention.bahdanau_attention import BahdanauAttention
-    from keras_attention.multi_head_attention import MultiHeadAttention
-    from keras_attention.scaled_dot_product_attention import ScaledDotProductAttention
+    from keras_attention.attention.bahdanau_attention import BahdanauAttention
+    from keras_attention.attention.multi_head_attention import MultiHeadAttention
+    from keras_attention.attention.scaled_dot_product_attention import ScaledDotProductAttention
 
 __version__ = "0.1.0"
 
@@ -22,9 +22,9 @@ __all__ = [
 ]
 
 _MODULES = {
-    "BahdanauAttention": "bahdanau_attention",
-    "MultiHeadAttention": "multi_head_attention",
-    "ScaledDotProductAttention": "scaled_dot_product_attention",
+    "BahdanauAttention": "attention.bahdanau_attention",
+    "MultiHeadAttention": "attention.multi_head_attention",
+    "ScaledDotProductAttention": "attention.scaled_dot_product_attention",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one that exists

@@ -63,15 +63,16 @@ class Layout:
         """The masks of the flattened tensors."""
         if self.is_flat:
             return masks
-        flat = {
-            name: mask if mask is None else self.flatten(_masks.as_bool(mask), has_channels=False)
-            for name, mask in masks.items()
-            if name != "attention_mask"
-        }
+        flat = dict(masks)
+        for name in ("query_mask", "value_mask", "key_mask"):
+            if masks[name] is not None:
+                flat[name] = self.flatten(_masks.as_bool(masks[name]), has_channels=False)
         mask = masks["attention_mask"]
         if mask is not None:
-            mask = self._flatten_attention_mask(_masks.as_bool(mask), query_sizes, key_sizes)
-        return {**flat, "attention_mask": mask}
+            flat["attention_mask"] = self._flatten_attention_mask(
+                _masks.as_bool(mask), query_sizes, key_sizes
+            )
+        return flat
 
     def _flatten_attention_mask(self, mask: Any, query_sizes: Sequence[Any], key_sizes: Sequence[Any]) -> Any:
         batch, query_length = self._split(query_sizes)

@@ -49,8 +49,8 @@ def position_mask(
 
 
 def merge_masks(
-    query: Any,
-    key: Any,
+    query_length: Any,
+    key_length: Any,
     ndim: int,
     query_mask: Any = None,
     value_mask: Any = None,
@@ -62,8 +62,8 @@ def merge_masks(
     """Merges all masks into one that broadcasts to logits of rank `ndim`, 3 or 4; `None` when there is none.
 
     Args:
-        query: Tensor whose axis -2 is the query length.
-        key: Tensor whose axis -2 is the key length.
+        query_length: Number of queries, an integer or, unknown while tracing, a scalar tensor.
+        key_length: Number of keys, alike.
         ndim: Rank of the logits: `(batch, query_length, key_length)`, with `num_heads` second when it is 4.
         query_mask: `(batch, query_length)`.
         value_mask: `(batch, key_length)`.
@@ -73,7 +73,6 @@ def merge_masks(
         use_causal_mask: Whether query position i sees the key positions 0 to i only.
         sliding_window: Number of positions seen to either side, itself included.
     """
-    query_length, key_length = ops.shape(query)[-2], ops.shape(key)[-2]
     heads = (1,) * (ndim - 3)
     merged = position_mask(query_length, key_length, ndim, use_causal_mask, sliding_window)
     for mask in (value_mask, key_mask):

@@ -399,7 +399,7 @@ def test_fused_attention(rng, names):
     query, key, value = (keras.ops.convert_to_tensor(normal(rng, *s)) for s in sizes)
     masks = make_masks(rng, names, *SIZES)
     flat = [to_numpy(x)[:, :, 0] for x in (query, value, key)]
-    mask = _masks.merge_masks(flat[0], flat[2], 4, **masks)
+    mask = _masks.merge_masks(flat[0].shape[1], flat[2].shape[1], 4, **masks)
     actual = _functional.fused_attention(query, key, value, mask, KEY_DIM**-0.5, flash_attention=False)
     for head in range(NUM_HEADS):
         heads = [to_numpy(x)[:, :, head] for x in (query, value, key)]

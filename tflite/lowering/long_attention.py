@@ -105,7 +105,8 @@ def _call_keras_attention(
             use_causal_mask=use_causal_mask,
         )
     query_mask, value_mask = mask[:2] if mask else (None, None)
-    merged = _masks.merge_masks(query, key, 3, value_mask=value_mask, use_causal_mask=use_causal_mask)
+    lengths = (ops.shape(query)[1], ops.shape(key)[1])
+    merged = _masks.merge_masks(*lengths, 3, value_mask=value_mask, use_causal_mask=use_causal_mask)
 
     def attend(rows: Any, mask: Any, keys: slice) -> tuple[Any, Any]:
         scores = layer._calculate_scores(query=rows, key=_cut(key, 1, keys))
@@ -132,10 +133,10 @@ def _attend_own(
     value: Any,
     mask: Any,
     training: bool | None,
-    return_attention_scores: bool = True,
+    return_attention_scores: bool,
 ) -> tuple[Any, Any]:
     """Stand in for `_attend` of this package's layers, whose query and key length are on the same axis."""
-    rest = (training,) if not isinstance(layer, MultiHeadAttention) else (training, return_attention_scores)
+    rest = (training, return_attention_scores)
     if isinstance(layer, BahdanauAttention):
         per_pair = query.shape[-1]
     elif isinstance(layer, MultiHeadAttention):

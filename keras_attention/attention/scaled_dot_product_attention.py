@@ -11,10 +11,11 @@ from keras import ops
 from keras_attention import _functional
 from keras_attention import _masks
 from keras_attention import _validation
+from keras_attention.attention.attention_layer import AttentionLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class ScaledDotProductAttention(keras.layers.Layer):
+class ScaledDotProductAttention(AttentionLayer):
     """Attention by the scaled dot product of queries and keys, without projections.
 
     The core of the Transformer as a layer of its own: use it where queries, keys and values are projected
@@ -102,33 +103,28 @@ class ScaledDotProductAttention(keras.layers.Layer):
             )
         self.built = True
 
-    def call(
+    def _compute(
         self,
         query: Any,
         value: Any,
-        key: Any = None,
-        query_mask: Any = None,
-        value_mask: Any = None,
-        key_mask: Any = None,
-        attention_mask: Any = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-    ) -> Any:
-        key = value if key is None else key
-        masks = {
-            "query_mask": query_mask,
-            "value_mask": value_mask,
-            "key_mask": key_mask,
-            "attention_mask": attention_mask,
-        }
-        self._check_masks(query.shape, value.shape, **masks)
-        mask = _masks.merge_masks(query, key, len(query.shape), use_causal_mask=use_causal_mask, **masks)
-        context, scores = self._attend(query, key, value, mask, training)
-        _masks.attach(context, query_mask)
-        return (context, scores) if return_attention_scores else context
+        key: Any,
+        masks: dict[str, Any],
+        training: bool | None,
+        return_attention_scores: bool,
+    ) -> tuple[Any, Any]:
+        lengths = (ops.shape(query)[-2], ops.shape(key)[-2])
+        mask = _masks.merge_masks(*lengths, len(query.shape), **masks)
+        return self._attend(query, key, value, mask, training, return_attention_scores)
 
-    def _attend(self, query: Any, key: Any, value: Any, mask: Any, training: bool | None) -> tuple[Any, Any]:
+    def _attend(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        mask: Any,
+        training: bool | None,
+        return_attention_scores: bool,
+    ) -> tuple[Any, Any]:
         scale = self._initial_scale(query.shape[-1]) if self._scale_weight is None else self._scale_weight
         logits = _functional.dot_product_logits(query, key, ops.cast(scale, query.dtype))
         return _functional.attend(logits, value, mask, lambda x: self._dropout_layer(x, training=training))
@@ -157,50 +153,11 @@ class ScaledDotProductAttention(keras.layers.Layer):
                 f"Received: {query_shape[-1]} and {channels} channels"
             )
 
-    def _check_masks(self, query_shape: Any, value_shape: Any, **masks: Any) -> None:
+    def _check_call(self, query_shape: Any, value_shape: Any, use_causal_mask: bool, **masks: Any) -> None:
         query_mask_shape = (query_shape[0], query_shape[-2])
         key_mask_shape = (value_shape[0], value_shape[-2])
-        _validation.check_masks(
-            query_mask_shape, key_mask_shape, (*query_shape[:-1], value_shape[-2]), 1, **masks
-        )
-
-    def compute_mask(self, query: Any, query_mask: Any = None) -> Any:
-        return query_mask
-
-    def compute_output_shape(
-        self, query_shape: Any, value_shape: Any, key_shape: Any = None
-    ) -> tuple[Any, ...]:
-        self._check_shapes(query_shape, value_shape, key_shape)
-        return (*query_shape[:-1], value_shape[-1])
-
-    def compute_output_spec(
-        self,
-        query: Any,
-        value: Any,
-        key: Any = None,
-        query_mask: Any = None,
-        value_mask: Any = None,
-        key_mask: Any = None,
-        attention_mask: Any = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-    ) -> Any:
-        self._check_masks(
-            query.shape,
-            value.shape,
-            query_mask=query_mask,
-            value_mask=value_mask,
-            key_mask=key_mask,
-            attention_mask=attention_mask,
-        )
-        key_shape = None if key is None else key.shape
-        context = keras.KerasTensor(
-            self.compute_output_shape(query.shape, value.shape, key_shape), dtype=self.compute_dtype
-        )
-        if not return_attention_scores:
-            return context
-        return context, keras.KerasTensor((*query.shape[:-1], value.shape[-2]), dtype=self.compute_dtype)
+        scores_shape = self._scores_shape_of(query_shape, value_shape)
+        _validation.check_masks(query_mask_shape, key_mask_shape, scores_shape, 1, **masks)
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -6,28 +6,16 @@ import math
 from typing import Any
 
 import keras
-from keras import constraints
-from keras import initializers
 from keras import ops
-from keras import regularizers
 
 from keras_attention import _functional
-from keras_attention import _masks
 from keras_attention import _validation
 from keras_attention._layout import Layout
-
-
-class _Projection(keras.layers.EinsumDense):
-    """`EinsumDense` whose float path is one matmul of rank 3: same weights, LoRA and int8 mode, no einsum."""
-
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
-        num_input_axes = len(inputs.shape) - 2
-        outputs = _functional.project(inputs, ops.convert_to_tensor(self.kernel), self.bias, num_input_axes)
-        return outputs if self.activation is None else self.activation(outputs)
+from keras_attention.attention.multi_head_layer import MultiHeadLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(MultiHeadLayer):
     """Multi-head scaled dot-product attention with learned projections.
 
     A drop-in for `keras.layers.MultiHeadAttention`: the same arguments, weights and weight order, so that
@@ -124,14 +112,27 @@ class MultiHeadAttention(keras.layers.Layer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        _validation.check_positive_int("num_heads", num_heads)
-        _validation.check_positive_int("key_dim", key_dim)
-        _validation.check_positive_int("value_dim", value_dim, optional=True)
-        _validation.check_rate("dropout", dropout)
-        _validation.check_bool("use_bias", use_bias)
+        super().__init__(
+            num_heads,
+            key_dim,
+            value_dim,
+            dropout,
+            use_bias,
+            output_shape,
+            activity_regularizer,
+            use_gate,
+            seed,
+            weight_options={
+                "kernel_initializer": kernel_initializer,
+                "bias_initializer": bias_initializer,
+                "kernel_regularizer": kernel_regularizer,
+                "bias_regularizer": bias_regularizer,
+                "kernel_constraint": kernel_constraint,
+                "bias_constraint": bias_constraint,
+            },
+            **kwargs,
+        )
         _validation.check_positive_int("sliding_window", sliding_window, optional=True)
-        _validation.check_bool("use_gate", use_gate)
         if flash_attention is not None:
             _validation.check_bool("flash_attention", flash_attention)
         if flash_attention and dropout > 0:
@@ -139,114 +140,46 @@ class MultiHeadAttention(keras.layers.Layer):
                 "`flash_attention=True` has no dropout; set `dropout` to 0 or `flash_attention` to None. "
                 f"Received: flash_attention=True, dropout={dropout}"
             )
-        self.num_heads = num_heads
-        self.key_dim = key_dim
-        self.value_dim = key_dim if value_dim is None else value_dim
-        self.dropout = dropout
-        self.use_bias = use_bias
-        # Not `self.output_shape`: Keras gives that name another meaning in `Model.summary()`.
-        self._output_shape = _validation.int_tuple("output_shape", output_shape, positive=True)
         self.attention_axes = _validation.int_tuple("attention_axes", attention_axes)
         self.sliding_window = sliding_window
         self.flash_attention = flash_attention
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.bias_initializer = initializers.get(bias_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
-        self.bias_regularizer = regularizers.get(bias_regularizer)
-        # Not `self.activity_regularizer`: it is for the projections, Keras would also apply it to the scores.
-        self._activity_regularizer = regularizers.get(activity_regularizer)
-        self.kernel_constraint = constraints.get(kernel_constraint)
-        self.bias_constraint = constraints.get(bias_constraint)
-        self.use_gate = use_gate
-        self.seed = seed
-        self.supports_masking = True
-        self._gate_dense: Any = None
 
-    def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
-        self._check_shapes(query_shape, value_shape, key_shape)
-        key_shape = value_shape if key_shape is None else key_shape
-        # Sublayers in the order, and under the names, of the built-in: weights and weight files carry over.
-        self._query_dense = self._head_projection("query", query_shape[-1], self.key_dim)
-        self._key_dense = self._head_projection("key", key_shape[-1], self.key_dim)
-        if self.use_gate:
-            self._gate_dense = self._head_projection("gate", query_shape[-1], self.value_dim, "sigmoid")
-        self._value_dense = self._head_projection("value", value_shape[-1], self.value_dim)
-        self._dropout_layer = keras.layers.Dropout(self.dropout, seed=self.seed, dtype=self.dtype_policy)
-        features = self._output_shape or (query_shape[-1],)
-        letters = "efghijkl"[: len(features)]
-        self._output_dense = self._projection(
-            "attention_output", f"abcd,cd{letters}->ab{letters}", (None, *features), letters
-        )
-        self._output_dense.build((None, None, self.num_heads, self.value_dim))
-        self.built = True
-
-    @property
-    def query_dense(self) -> Any:
-        return self._query_dense
-
-    @property
-    def key_dense(self) -> Any:
-        return self._key_dense
-
-    @property
-    def value_dense(self) -> Any:
-        return self._value_dense
-
-    @property
-    def output_dense(self) -> Any:
-        return self._output_dense
-
-    def call(
+    def _compute(
         self,
         query: Any,
         value: Any,
-        key: Any = None,
-        query_mask: Any = None,
-        value_mask: Any = None,
-        key_mask: Any = None,
-        attention_mask: Any = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-    ) -> Any:
-        masks = {
-            "query_mask": query_mask,
-            "value_mask": value_mask,
-            "key_mask": key_mask,
-            "attention_mask": attention_mask,
-        }
-        self._check_call(query.shape, value.shape, use_causal_mask, **masks)
+        key: Any,
+        masks: dict[str, Any],
+        training: bool | None,
+        return_attention_scores: bool,
+    ) -> tuple[Any, Any]:
         layout = self._layout(len(query.shape))
         query_sizes, key_sizes = ops.shape(query), ops.shape(value)
-        query_vectors = layout.flatten(query)  # (batch, query_length, channels)
-        value_vectors = layout.flatten(value)  # (batch, key_length, value_channels)
-        key_vectors = value_vectors if key is None else layout.flatten(key)
-        masks = layout.flatten_masks(masks, query_sizes, key_sizes)
-        mask = _masks.merge_masks(
-            query_vectors,
-            value_vectors,
-            4,
-            use_causal_mask=use_causal_mask,
-            sliding_window=self.sliding_window,
-            **masks,
-        )
-        context, scores = self._attend(
-            self._query_dense(query_vectors),
-            self._key_dense(key_vectors),
-            self._value_dense(value_vectors),
-            mask,
+        flat_value = layout.flatten(value)  # (batch, key_length, value_channels)
+        output, scores = super()._compute(
+            layout.flatten(query),  # (batch, query_length, channels)
+            flat_value,
+            flat_value if key is value else layout.flatten(key),
+            layout.flatten_masks(masks, query_sizes, key_sizes),
             training,
             return_attention_scores,
         )
-        if self._gate_dense is not None:
-            context = ops.multiply(context, self._gate_dense(query_vectors))
-        output = layout.restore(self._output_dense(context), query_sizes)
-        _masks.attach(output, query_mask)
-        return (
-            (output, layout.restore_scores(scores, query_sizes, key_sizes))
-            if return_attention_scores
-            else output
-        )
+        output = layout.restore(output, query_sizes)
+        if return_attention_scores:
+            scores = layout.restore_scores(scores, query_sizes, key_sizes)
+        return output, scores
+
+    def _attend_masked(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        masks: dict[str, Any],
+        training: bool | None,
+        return_attention_scores: bool,
+    ) -> tuple[Any, Any]:
+        masks = {**masks, "sliding_window": self.sliding_window}
+        return super()._attend_masked(query, key, value, masks, training, return_attention_scores)
 
     def _attend(
         self,
@@ -289,32 +222,6 @@ class MultiHeadAttention(keras.layers.Layer):
         # JAX only with its flash kernel: the other saves nothing, and its gradients are NaN for huge logits.
         return backend == "torch" or (backend == "jax" and bool(flash) and self.key_dim == self.value_dim)
 
-    def _head_projection(self, name: str, channels: int, head_dim: int, activation: str | None = None) -> Any:
-        layer = self._projection(
-            name, "abc,cde->abde", (None, self.num_heads, head_dim), "de", activation=activation
-        )
-        layer.build((None, None, channels))
-        return layer
-
-    def _projection(self, name: str, equation: str, output_shape: Any, bias_axes: str, **kwargs: Any) -> Any:
-        layer = _Projection(
-            equation,
-            output_shape,
-            bias_axes=bias_axes if self.use_bias else None,
-            kernel_initializer=_validation.clone_initializer(self.kernel_initializer),
-            bias_initializer=_validation.clone_initializer(self.bias_initializer),
-            kernel_regularizer=self.kernel_regularizer,
-            bias_regularizer=self.bias_regularizer,
-            activity_regularizer=self._activity_regularizer,
-            kernel_constraint=self.kernel_constraint,
-            bias_constraint=self.bias_constraint,
-            dtype=self.dtype_policy,
-            name=name,
-            **kwargs,
-        )
-        layer.supports_masking = True  # or Keras warns that it loses the mask, which this layer looks after
-        return layer
-
     def _layout(self, ndim: int) -> Layout:
         return Layout(self.attention_axes, ndim)
 
@@ -335,68 +242,16 @@ class MultiHeadAttention(keras.layers.Layer):
                 f"`attention_axes`, or pass an `attention_mask`. Received: attention axes {layout.axes}, "
                 f"use_causal_mask={use_causal_mask}, sliding_window={self.sliding_window}"
             )
-        scores_shape = layout.scores_sizes(query_shape, value_shape, self.num_heads)
+        scores_shape = self._scores_shape_of(query_shape, value_shape)
         _validation.check_masks(query_shape[:-1], value_shape[:-1], scores_shape, len(layout.axes), **masks)
 
-    def compute_mask(self, query: Any, query_mask: Any = None) -> Any:
-        return query_mask
-
-    def compute_output_shape(
-        self, query_shape: Any, value_shape: Any, key_shape: Any = None
-    ) -> tuple[Any, ...]:
-        self._check_shapes(query_shape, value_shape, key_shape)
-        return (*query_shape[:-1], *(self._output_shape or (query_shape[-1],)))
-
-    def compute_output_spec(
-        self,
-        query: Any,
-        value: Any,
-        key: Any = None,
-        query_mask: Any = None,
-        value_mask: Any = None,
-        key_mask: Any = None,
-        attention_mask: Any = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-    ) -> Any:
-        key_shape = None if key is None else key.shape
-        shape = self.compute_output_shape(query.shape, value.shape, key_shape)
-        self._check_call(
-            query.shape,
-            value.shape,
-            use_causal_mask,
-            query_mask=query_mask,
-            value_mask=value_mask,
-            key_mask=key_mask,
-            attention_mask=attention_mask,
-        )
-        output = keras.KerasTensor(shape, dtype=self.compute_dtype)
-        if not return_attention_scores:
-            return output
-        layout = self._layout(len(query.shape))
-        scores_shape = layout.scores_sizes(query.shape, value.shape, self.num_heads)
-        return output, keras.KerasTensor(scores_shape, dtype=self.compute_dtype)
+    def _scores_shape_of(self, query_shape: Any, value_shape: Any) -> tuple[Any, ...]:
+        return self._layout(len(query_shape)).scores_sizes(query_shape, value_shape, self.num_heads)
 
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "value_dim": self.value_dim,
-            "dropout": self.dropout,
-            "use_bias": self.use_bias,
-            "output_shape": self._output_shape,
             "attention_axes": self.attention_axes,
             "sliding_window": self.sliding_window,
             "flash_attention": self.flash_attention,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "bias_initializer": initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
-            "activity_regularizer": regularizers.serialize(self._activity_regularizer),
-            "kernel_constraint": constraints.serialize(self.kernel_constraint),
-            "bias_constraint": constraints.serialize(self.bias_constraint),
-            "use_gate": self.use_gate,
-            "seed": self.seed,
         }

@@ -1,0 +1,1 @@
+"""Transformer blocks around any attention layer."""

@@ -1,0 +1,1 @@
+"""Attention over long sequences: fewer pairs of positions than all."""

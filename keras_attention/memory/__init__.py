@@ -1,0 +1,1 @@
+"""Attention over memories: learned slots, given facts, several passes."""

@@ -1,0 +1,1 @@
+"""Layers and weights of other packages, turned into layers of this one, and back."""
