@@ -7,7 +7,6 @@ import reference
 from contract import MASKS
 from contract import assert_close
 from contract import check_gradients
-from contract import check_layer
 from contract import float64
 from contract import make_masks
 from contract import mixed_mask
@@ -34,20 +33,6 @@ def random_weights(rng, layer, *inputs):
     layer.build(*[x.shape for x in inputs])
     layer.set_weights([normal(rng, *w.shape) * 0.5 for w in layer.weights])
     return {w.name: np.float64(w.numpy()) for w in layer.weights}
-
-
-@pytest.mark.parametrize("config", [{}, {"use_bias": True, "dropout": 0.3, "kernel_regularizer": "l2"}])
-@pytest.mark.parametrize("query_sizes", [(QUERY_LENGTH,), (1,), ()], ids=["sequence", "length_1", "step"])
-def test_contract(rng, tmp_path, config, query_sizes):
-    check_layer(
-        BahdanauAttention,
-        {"units": UNITS, **config},
-        make_inputs(rng, query_sizes),
-        output_shape=(BATCH, *query_sizes, VALUE_CHANNELS),
-        scores_shape=(BATCH, *query_sizes, KEY_LENGTH),
-        num_weights=4 if "use_bias" in config else 3,
-        tmp_path=tmp_path,
-    )
 
 
 def test_weight_shapes():

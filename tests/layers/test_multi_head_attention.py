@@ -7,7 +7,6 @@ import reference
 from contract import MASKS
 from contract import assert_close
 from contract import check_gradients
-from contract import check_layer
 from contract import float64
 from contract import make_masks
 from contract import mixed_mask
@@ -54,28 +53,6 @@ def builtin_like(rng, layer, *inputs):
     layer.build(*[x.shape for x in inputs])
     layer.set_weights(builtin.get_weights())
     return builtin
-
-
-@pytest.mark.parametrize(
-    ("config", "num_weights", "output_sizes"),
-    [
-        ({}, 8, (CHANNELS,)),
-        ({"use_bias": False, "value_dim": VALUE_DIM, "output_shape": 29, "dropout": 0.3}, 4, (29,)),
-        ({"use_gate": True, "output_shape": [29, 31], "kernel_constraint": "max_norm"}, 10, (29, 31)),
-    ],
-    ids=["default", "no_bias", "gate"],
-)
-def test_contract(rng, tmp_path, config, num_weights, output_sizes):
-    check_layer(
-        MultiHeadAttention,
-        {"num_heads": NUM_HEADS, "key_dim": KEY_DIM, **config},
-        make_inputs(rng),
-        output_shape=(BATCH, QUERY_LENGTH, *output_sizes),
-        scores_shape=(BATCH, NUM_HEADS, QUERY_LENGTH, KEY_LENGTH),
-        num_weights=num_weights,
-        unmoved=("key/bias",),  # adds the same to all logits of a row, which softmax ignores
-        tmp_path=tmp_path,
-    )
 
 
 def test_golden_identity_kernels():

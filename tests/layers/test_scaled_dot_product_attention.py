@@ -7,7 +7,6 @@ import reference
 from contract import MASKS
 from contract import assert_close
 from contract import check_gradients
-from contract import check_layer
 from contract import float64
 from contract import make_masks
 from contract import normal
@@ -26,20 +25,6 @@ def make_inputs(rng, heads=()):
         normal(rng, BATCH, *heads, KEY_LENGTH, VALUE_CHANNELS),
         normal(rng, BATCH, *heads, KEY_LENGTH, CHANNELS),
     ]
-
-
-@pytest.mark.parametrize(("config", "num_weights"), [({}, 0), ({"use_scale": True, "dropout": 0.3}, 1)])
-@pytest.mark.parametrize("heads", [(), (NUM_HEADS,)])
-def test_contract(rng, tmp_path, config, num_weights, heads):
-    check_layer(
-        ScaledDotProductAttention,
-        config,
-        make_inputs(rng, heads),
-        output_shape=(BATCH, *heads, QUERY_LENGTH, VALUE_CHANNELS),
-        scores_shape=(BATCH, *heads, QUERY_LENGTH, KEY_LENGTH),
-        num_weights=num_weights,
-        tmp_path=tmp_path,
-    )
 
 
 def test_golden_two_keys():

@@ -1,0 +1,7 @@
+"""Every public layer of the package, in the ways that the shared tests try it."""
+
+from cases import attention
+from cases.case import Case
+
+CASES: list[Case] = [*attention.CASES]
+assert len({case.name for case in CASES}) == len(CASES), "each case has a name of its own"
