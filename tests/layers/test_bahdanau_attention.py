@@ -4,15 +4,11 @@ import keras
 import numpy as np
 import pytest
 import reference
-from contract import MASKS
 from contract import assert_close
-from contract import check_gradients
-from contract import float64
 from contract import make_masks
 from contract import mixed_mask
 from contract import normal
 from contract import to_numpy
-from contract import weighted_sum
 
 from keras_attention import BahdanauAttention
 
@@ -65,23 +61,6 @@ def test_golden_one_unit():
     assert_close(context, np.array([[20 - 10 * share]], "float32"))
 
 
-@pytest.mark.parametrize("names", MASKS, ids="+".join)
-@pytest.mark.parametrize("use_bias", [False, True])
-@pytest.mark.parametrize("query_length", [QUERY_LENGTH, 1])
-def test_reference(rng, names, use_bias, query_length):
-    query, value, key = make_inputs(rng)
-    query = query[:, :query_length]
-    masks = make_masks(rng, names, *SIZES)
-    for name in ("query_mask", "attention_mask"):
-        if name in masks:
-            masks[name] = masks[name][:, :query_length]
-    layer = BahdanauAttention(UNITS, use_bias=use_bias)
-    weights = random_weights(rng, layer, query, value, key)
-    actual = layer(query, value, key, return_attention_scores=True, **masks)
-    assert_close(actual, reference.bahdanau(query, value, key, **weights, **masks))
-    assert_close(layer(query, value, key, **masks), actual[0], atol=0, rtol=0)
-
-
 def test_key_defaults_to_value(rng):
     query, _, key = make_inputs(rng)
     layer = BahdanauAttention(UNITS)
@@ -132,17 +111,6 @@ def test_dropout_only_in_training(rng):
     layer.set_weights(plain.get_weights())
     assert_close(layer(*inputs, training=False), plain(*inputs), atol=0, rtol=0)
     assert np.abs(to_numpy(layer(*inputs, training=True)) - to_numpy(plain(*inputs))).max() > 0.01
-
-
-@pytest.mark.parametrize("names", [(), MASKS[-1]], ids=["plain", "masked"])
-def test_gradients(rng, names):
-    inputs = [np.float64(x) for x in make_inputs(rng)]
-    masks = make_masks(rng, names, *SIZES)
-    factors = rng.normal(size=(BATCH, QUERY_LENGTH, VALUE_CHANNELS))
-    with float64():
-        layer = BahdanauAttention(UNITS, use_bias=True, dtype="float64")
-        random_weights(rng, layer, *inputs)
-        check_gradients(lambda *x: weighted_sum(layer(*x, **masks), factors), inputs)
 
 
 INVALID = [

@@ -6,12 +6,9 @@ import pytest
 import reference
 from contract import MASKS
 from contract import assert_close
-from contract import check_gradients
-from contract import float64
 from contract import make_masks
 from contract import normal
 from contract import to_numpy
-from contract import weighted_sum
 
 from keras_attention import ScaledDotProductAttention
 
@@ -106,16 +103,6 @@ def test_dropout_only_in_training(rng):
     assert_close(to_numpy(scores).sum(-1), np.ones((BATCH, QUERY_LENGTH), "float32"))
     again = ScaledDotProductAttention(dropout=0.5, seed=3)(query, value, key, training=True)
     assert_close(first, again, atol=0)
-
-
-@pytest.mark.parametrize("names", [(), MASKS[-1]], ids=["plain", "masked"])
-def test_gradients(rng, names):
-    inputs = [np.float64(x) for x in make_inputs(rng)]
-    masks = make_masks(rng, names, *SIZES)
-    factors = rng.normal(size=(BATCH, QUERY_LENGTH, VALUE_CHANNELS))
-    with float64():
-        layer = ScaledDotProductAttention(dtype="float64")
-        check_gradients(lambda *x: weighted_sum(layer(*x, **masks), factors), inputs)
 
 
 INVALID = [
