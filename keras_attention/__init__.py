@@ -11,19 +11,28 @@ if TYPE_CHECKING:
     from keras_attention.attention.bahdanau_attention import BahdanauAttention
     from keras_attention.attention.multi_head_attention import MultiHeadAttention
     from keras_attention.attention.scaled_dot_product_attention import ScaledDotProductAttention
+    from keras_attention.positions.alibi import ALiBi
+    from keras_attention.positions.relative_position_bias import RelativePositionBias
+    from keras_attention.positions.rotary_embedding import RotaryEmbedding
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ALiBi",
     "BahdanauAttention",
     "MultiHeadAttention",
+    "RelativePositionBias",
+    "RotaryEmbedding",
     "ScaledDotProductAttention",
     "__version__",
 ]
 
 _MODULES = {
+    "ALiBi": "positions.alibi",
     "BahdanauAttention": "attention.bahdanau_attention",
     "MultiHeadAttention": "attention.multi_head_attention",
+    "RelativePositionBias": "positions.relative_position_bias",
+    "RotaryEmbedding": "positions.rotary_embedding",
     "ScaledDotProductAttention": "attention.scaled_dot_product_attention",
 }
 
