@@ -76,6 +76,15 @@ def differ(first: Any, second: Any) -> bool:
     return first is not None and second is not None and first != second
 
 
+def check_sequence(name: str, shape: Sequence[Any]) -> None:
+    """Raises unless `shape` is that of a sequence with a known number of channels."""
+    if len(shape) != 3 or shape[-1] is None:
+        raise ValueError(
+            f"`{name}` must have rank 3, (batch, length, channels), with known channels. "
+            f"Received: {name}.shape={tuple(shape)}"
+        )
+
+
 def check_shapes(
     query_shape: Sequence[Any], value_shape: Sequence[Any], key_shape: Sequence[Any] | None
 ) -> None:

@@ -1,4 +1,4 @@
-"""Positions and the tables made of them, as pure functions: NumPy constants wherever the lengths are known."""
+"""Positions and the tables made of them, as pure functions: NumPy constants where the lengths are known."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def alibi_slopes(num_heads: int, max_bias: float) -> np.ndarray:
     if power < num_heads:
         between = 2.0 ** (-max_bias / (2 * power) * np.arange(1, 2 * power, 2))
         slopes = np.concatenate([slopes, between[: num_heads - power]])
-    return np.float32(slopes)
+    return np.asarray(slopes, np.float32)
 
 
 def relative_buckets(num_buckets: int, max_distance: int, bidirectional: bool) -> np.ndarray:

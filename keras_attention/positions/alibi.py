@@ -22,7 +22,8 @@ class ALiBi(PositionBias):
     place of positions added to the inputs.
 
     ```
-    logits[b, h, i, j] + bias,   bias = -slope_h |i - j|,   slope_h = 2^(-max_bias h / num_heads), h = 1, 2, ...
+    output[b, h, i, j] = logits[b, h, i, j] - slope_h |i - j|
+    slope_h = 2^(-max_bias h / num_heads)                           h = 1 ... num_heads
     ```
 
     Differs from the paper: it is defined for keys after the query too, so that it serves attention in both

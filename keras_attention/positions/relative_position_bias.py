@@ -22,8 +22,8 @@ class RelativePositionBias(PositionBias):
     your own. Use one layer for several attention layers to share the table, as T5 does.
 
     ```
-    logits[b, h, i, j] + table[bucket(j - i), h]                               1-D
-    logits[b, h, i, j] + table[(row_i - row_j, column_i - column_j), h]        2-D, with `window_size`
+    output[b, h, i, j] = logits[b, h, i, j] + table[bucket(j - i), h]                          1-D
+    output[b, h, i, j] = logits[b, h, i, j] + table[(row_i - row_j, column_i - column_j), h]   2-D
     ```
 
     In 1-D, small distances have a bucket each, larger ones share buckets that grow exponentially, and all
