@@ -8,21 +8,27 @@ import wrapt
 from keras_attention import lazy
 
 if TYPE_CHECKING:
+    from keras_attention.attention.attention_pooling import AttentionPooling
     from keras_attention.attention.bahdanau_attention import BahdanauAttention
+    from keras_attention.attention.luong_attention import LuongAttention
     from keras_attention.attention.multi_head_attention import MultiHeadAttention
     from keras_attention.attention.scaled_dot_product_attention import ScaledDotProductAttention
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AttentionPooling",
     "BahdanauAttention",
+    "LuongAttention",
     "MultiHeadAttention",
     "ScaledDotProductAttention",
     "__version__",
 ]
 
 _MODULES = {
+    "AttentionPooling": "attention.attention_pooling",
     "BahdanauAttention": "attention.bahdanau_attention",
+    "LuongAttention": "attention.luong_attention",
     "MultiHeadAttention": "attention.multi_head_attention",
     "ScaledDotProductAttention": "attention.scaled_dot_product_attention",
 }
