@@ -8,7 +8,9 @@ import wrapt
 from keras_attention import lazy
 
 if TYPE_CHECKING:
+    from keras_attention.attention.attention_pooling import AttentionPooling
     from keras_attention.attention.bahdanau_attention import BahdanauAttention
+    from keras_attention.attention.luong_attention import LuongAttention
     from keras_attention.attention.multi_head_attention import MultiHeadAttention
     from keras_attention.attention.scaled_dot_product_attention import ScaledDotProductAttention
     from keras_attention.positions.alibi import ALiBi
@@ -21,8 +23,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ALiBi",
+    "AttentionPooling",
     "BahdanauAttention",
     "LearnedPositionEmbedding",
+    "LuongAttention",
     "MultiHeadAttention",
     "RelativePositionBias",
     "RotaryEmbedding",
@@ -33,8 +37,10 @@ __all__ = [
 
 _MODULES = {
     "ALiBi": "positions.alibi",
+    "AttentionPooling": "attention.attention_pooling",
     "BahdanauAttention": "attention.bahdanau_attention",
     "LearnedPositionEmbedding": "positions.learned_position_embedding",
+    "LuongAttention": "attention.luong_attention",
     "MultiHeadAttention": "attention.multi_head_attention",
     "RelativePositionBias": "positions.relative_position_bias",
     "RotaryEmbedding": "positions.rotary_embedding",
