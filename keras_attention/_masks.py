@@ -36,7 +36,7 @@ def position_mask(
 ) -> Any:
     """Causal and sliding-window mask of rank `ndim`; a NumPy constant when all that it depends on is static.
 
-    `query_start` is the position of the first query, an integer or a scalar tensor.
+    `query_start` is the position of the first query, an integer or a tensor of shape `()` or `(batch,)`.
     """
     if not use_causal_mask and sliding_window is None:
         return None
@@ -50,7 +50,8 @@ def position_mask(
         query_index = ops.reshape(ops.arange(query_length, dtype="int32"), (*leading, -1, 1))
         key_index = ops.reshape(ops.arange(key_length, dtype="int32"), (*leading, 1, -1))
     if not isinstance(query_start, int):
-        query_index = ops.add(query_start, query_index)
+        start = ops.reshape(query_start, (-1, *leading[1:], 1, 1)) if len(query_start.shape) else query_start
+        query_index = ops.add(start, query_index)
     elif query_start:
         query_index = query_index + query_start
     mask = key_index <= query_index if use_causal_mask else None
@@ -85,7 +86,7 @@ def merge_masks(
             `(batch, num_heads, query_length, key_length)`; any axis may be 1.
         use_causal_mask: Whether query position i sees the key positions 0 to i only.
         sliding_window: Number of positions seen to either side, itself included.
-        query_start: Position of the first query among the keys, an integer or a scalar tensor.
+        query_start: Position of the first query among the keys, an integer or a tensor `()` or `(batch,)`.
     """
     heads = (1,) * (ndim - 3)
     merged = position_mask(query_length, key_length, ndim, use_causal_mask, sliding_window, query_start)

@@ -82,23 +82,34 @@ class DecodingLayer(MultiHeadLayer):
         cache_index: Any,
     ) -> tuple[Any, Any, tuple[Any, Any]]:
         """Attention of the new tokens to the cache and to themselves: output, scores and the new cache."""
-        index = key_value_cache.as_scalar(cache_index)
-        rows, new_keys, new_values = self._project(query, key, value, index)
-        keys = key_value_cache.write(cache[0], new_keys, index)
-        values = key_value_cache.write(cache[1], new_values, index)
+        start = key_value_cache.as_start(cache_index)
+        where: dict[str, Any] = {"start_index": start}
+        if key_value_cache.is_per_sequence(start):
+            where = {"positions": key_value_cache.positions(start, ops.shape(query)[1])}
+        rows, new_keys, new_values = self._project(query, key, value, **where)
+        keys = key_value_cache.write(cache[0], new_keys, start)
+        values = key_value_cache.write(cache[1], new_values, start)
         lengths = ops.shape(query)[1], ops.shape(keys)[2]
-        bias = self._bias(*lengths, index)
+        bias = self._cache_bias(*lengths, start)
         mask = _masks.merge_masks(
             *lengths,
             4,
             **masks,
             use_causal_mask=True,
             sliding_window=self.sliding_window,
-            query_start=index,
+            query_start=start,
         )
         rows = ops.transpose(rows, (0, 2, 1, 3))
         context, scores = self._attend_heads(rows, keys, values, mask, training, bias)
         return self._merge_heads(query, ops.transpose(context, (0, 2, 1, 3))), scores, (keys, values)
+
+    def _cache_bias(self, query_length: Any, key_length: Any, start: Any) -> Any:
+        if not key_value_cache.is_per_sequence(start):
+            return self._bias(query_length, key_length, start)
+        if self._bias(query_length, key_length) is None:
+            return None
+        biases = ops.vectorized_map(lambda one: self._bias(query_length, key_length, one), start)
+        return ops.squeeze(biases, axis=1) if len(biases.shape) == 5 else biases
 
     def _attend_heads(
         self, query: Any, key: Any, value: Any, mask: Any, training: bool | None, bias: Any

@@ -13,6 +13,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attention import _functional
 from keras_attention import _validation
 
 _LENGTH_AXIS = 2
@@ -56,10 +57,11 @@ def check(shapes: Sequence[Any], cache: Any, cache_index: Any, expected: Sequenc
             f"value_dim, as `make_cache` makes it, here {keys} and {values}. "
             f"Received: shapes {given if is_pair else cache!r}"
         )
-    _check_index(cache_index, shapes[0][1], given[0][_LENGTH_AXIS])
+    _check_index(cache_index, shapes[0][:2], given[0][_LENGTH_AXIS])
 
 
-def _check_index(index: Any, length: int | None, max_length: int | None) -> None:
+def _check_index(index: Any, sizes: Sequence[Any], max_length: int | None) -> None:
+    batch, length = sizes
     if isinstance(index, int):
         if length is not None and max_length is not None and not 0 <= index <= max_length - length:
             raise ValueError(
@@ -68,22 +70,41 @@ def _check_index(index: Any, length: int | None, max_length: int | None) -> None
             )
         return
     shape, dtype = tuple(index.shape), keras.backend.standardize_dtype(index.dtype)
-    if shape not in ((), (1,), (None,)) or not keras.backend.is_int_dtype(dtype):
+    if not (shape in ((), (1,)) or (len(shape) == 1 and not _validation.differ(shape[0], batch))):
         raise ValueError(
-            "`cache_index` must be an integer, or an integer tensor of shape () or (1,). "
-            f"Received: cache_index.shape={shape}, dtype={dtype}"
+            "`cache_index` must be an integer, or an integer tensor of shape (), (1,) or (batch,). "
+            f"Received: cache_index.shape={shape}, batch={batch}"
         )
+    if not keras.backend.is_int_dtype(dtype):
+        raise TypeError(f"`cache_index` must hold integers. Received: cache_index.dtype={dtype}")
 
 
-def as_scalar(cache_index: Any) -> Any:
-    """The index as an integer or as a scalar tensor of int32."""
+def as_start(cache_index: Any) -> Any:
+    """Position of the first new token: an integer, a scalar tensor, or one of shape `(batch,)`, of int32."""
     if isinstance(cache_index, int):
         return cache_index
-    return ops.reshape(ops.cast(cache_index, "int32"), ())
+    index = ops.cast(cache_index, "int32")
+    return ops.reshape(index, ()) if tuple(index.shape) == (1,) else index
 
 
-def write(cache: Any, new: Any, index: Any) -> Any:
-    """A copy of one tensor of the cache with the new `(batch, length, heads, head_dim)` from `index` on."""
+def is_per_sequence(start: Any) -> bool:
+    """Whether each sequence of the batch has a position of its own."""
+    return not isinstance(start, int) and len(start.shape) == 1
+
+
+def positions(start: Any, length: Any) -> Any:
+    """Positions `(batch, length)` of the new tokens, for a start of shape `(batch,)`."""
+    return ops.add(ops.reshape(start, (-1, 1)), ops.arange(length, dtype="int32"))
+
+
+def write(cache: Any, new: Any, start: Any) -> Any:
+    """A copy of one tensor of the cache with the new `(batch, length, heads, head_dim)` from `start` on."""
+    length = ops.shape(new)[1]
     new = ops.cast(ops.transpose(new, (0, 2, 1, 3)), cache.dtype)
-    start = ops.multiply(index, np.array([0, 0, 1, 0], "int32"))
-    return ops.slice_update(cache, start, new)
+    if not is_per_sequence(start):
+        return ops.slice_update(cache, ops.multiply(start, np.array([0, 0, 1, 0], "int32")), new)
+    slots = ops.reshape(ops.arange(ops.shape(cache)[_LENGTH_AXIS], dtype="int32"), (1, 1, -1, 1))
+    targets = _functional.reshape(positions(start, length), (ops.shape(start)[0], 1, 1, length))
+    is_target = ops.equal(slots, targets)  # (batch, 1, max_length, length)
+    moved = ops.matmul(ops.cast(is_target, new.dtype), new)
+    return ops.where(ops.any(is_target, axis=-1, keepdims=True), moved, cache)

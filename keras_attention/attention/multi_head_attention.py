@@ -89,7 +89,8 @@ class MultiHeadAttention(DecodingLayer):
         use_causal_mask: Boolean. Whether position i attends to 0 ... i only. Defaults to `False`.
         cache: Pair of tensors `(batch, num_key_value_heads, max_length, key_dim)` and `(..., value_dim)` from
             `make_cache(batch, max_length)` or the call before. Defaults to `None`.
-        cache_index: Integer, or integer tensor of shape `()` or `(1,)`. Number of positions in the cache.
+        cache_index: Integer, or integer tensor of shape `()`, `(1,)` or `(batch,)`. Number of positions in
+            the cache, which must have room for the new tokens.
 
     Output shape:
         Output `(batch, query_length, channels)` and, if asked for, scores

@@ -153,16 +153,17 @@ class MultiHeadLayer(AttentionLayer):
         context, scores = self._attend_masked(*heads, masks, training, return_attention_scores)
         return self._merge_heads(query, context), scores
 
-    def _project(self, query: Any, key: Any, value: Any, start_index: Any = 0) -> tuple[Any, Any, Any]:
-        """Heads `(batch, length, num_heads, head_dim)`, fewer for key and value where they are shared."""
+    def _project(self, query: Any, key: Any, value: Any, **where: Any) -> tuple[Any, Any, Any]:
+        """Heads `(batch, length, num_heads, head_dim)`, fewer for key and value where they are shared.
+
+        `where` are arguments of `rotary`: `start_index` or `positions`.
+        """
         query, key, value = self._query_dense(query), self._key_dense(key), self._value_dense(value)
         if self._query_norm is not None:
             query, key = self._query_norm(query), self._key_norm(key)
         if self.rotary is not None:
             # a layer of the caller's, so perhaps of another dtype
-            query, key = (
-                keras.ops.cast(self.rotary(x, start_index=start_index), x.dtype) for x in (query, key)
-            )
+            query, key = (keras.ops.cast(self.rotary(x, **where), x.dtype) for x in (query, key))
         return query, key, value
 
     def _merge_heads(self, query: Any, context: Any) -> Any:
