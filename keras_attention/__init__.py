@@ -11,11 +11,15 @@ if TYPE_CHECKING:
     from keras_attention.attention.bahdanau_attention import BahdanauAttention
     from keras_attention.attention.multi_head_attention import MultiHeadAttention
     from keras_attention.attention.scaled_dot_product_attention import ScaledDotProductAttention
+    from keras_attention.long_sequences.linear_attention import LinearAttention
+    from keras_attention.long_sequences.local_attention import LocalAttention
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BahdanauAttention",
+    "LinearAttention",
+    "LocalAttention",
     "MultiHeadAttention",
     "ScaledDotProductAttention",
     "__version__",
@@ -23,6 +27,8 @@ __all__ = [
 
 _MODULES = {
     "BahdanauAttention": "attention.bahdanau_attention",
+    "LinearAttention": "long_sequences.linear_attention",
+    "LocalAttention": "long_sequences.local_attention",
     "MultiHeadAttention": "attention.multi_head_attention",
     "ScaledDotProductAttention": "attention.scaled_dot_product_attention",
 }

@@ -63,8 +63,11 @@ def bahdanau(query, value, key=None, *, query_kernel, key_kernel, score_kernel, 
     return attend(logits, value, allowed_pairs(*logits.shape, **masks))
 
 
-def multi_head(query, value, key, weights, **masks):
-    """Output, scores and context before the projection; `weights` maps "query/kernel" ... to arrays."""
+def multi_head(query, value, key, weights, attend=scaled_dot_product, **masks):
+    """Output, scores and context before the projection; `weights` maps "query/kernel" ... to arrays.
+
+    `attend(query, value, key, **masks)` is what each head does.
+    """
     query, value = np.float64(query), np.float64(value)
     key = value if key is None else np.float64(key)
     num_heads = weights["query/kernel"].shape[1]
@@ -75,7 +78,7 @@ def multi_head(query, value, key, weights, **masks):
 
     contexts, scores = [], []
     for index in range(num_heads):
-        context, score = scaled_dot_product(
+        context, score = attend(
             head(query, "query", index), head(value, "value", index), head(key, "key", index), **masks
         )
         if "gate/kernel" in weights:
