@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from keras_attention.attention.luong_attention import LuongAttention
     from keras_attention.attention.multi_head_attention import MultiHeadAttention
     from keras_attention.attention.scaled_dot_product_attention import ScaledDotProductAttention
+    from keras_attention.long_sequences.linear_attention import LinearAttention
+    from keras_attention.long_sequences.local_attention import LocalAttention
     from keras_attention.positions.alibi import ALiBi
     from keras_attention.positions.learned_position_embedding import LearnedPositionEmbedding
     from keras_attention.positions.relative_position_bias import RelativePositionBias
@@ -26,6 +28,8 @@ __all__ = [
     "AttentionPooling",
     "BahdanauAttention",
     "LearnedPositionEmbedding",
+    "LinearAttention",
+    "LocalAttention",
     "LuongAttention",
     "MultiHeadAttention",
     "RelativePositionBias",
@@ -40,6 +44,8 @@ _MODULES = {
     "AttentionPooling": "attention.attention_pooling",
     "BahdanauAttention": "attention.bahdanau_attention",
     "LearnedPositionEmbedding": "positions.learned_position_embedding",
+    "LinearAttention": "long_sequences.linear_attention",
+    "LocalAttention": "long_sequences.local_attention",
     "LuongAttention": "attention.luong_attention",
     "MultiHeadAttention": "attention.multi_head_attention",
     "RelativePositionBias": "positions.relative_position_bias",

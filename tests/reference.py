@@ -74,6 +74,12 @@ def multi_head(query, value, key, weights, rotate=None, bias=None, **masks):
         rotate: None, or a function that turns one head of queries or keys, (batch, length, width).
         bias: None, or an array (num_heads, query_length, key_length) that is added to the logits.
         masks: arguments of `allowed_pairs`.
+
+
+def multi_head(query, value, key, weights, attend=scaled_dot_product, **masks):
+    """Output, scores and context before the projection; `weights` maps "query/kernel" ... to arrays.
+
+    `attend(query, value, key, **masks)` is what each head does.
     """
     query, value = np.float64(query), np.float64(value)
     key = value if key is None else np.float64(key)
@@ -97,6 +103,8 @@ def multi_head(query, value, key, weights, rotate=None, bias=None, **masks):
             head(key, "key", shared),
             bias=0.0 if bias is None else bias[index],
             **masks,
+        context, score = attend(
+            head(query, "query", index), head(value, "value", index), head(key, "key", index), **masks
         )
         if "gate/kernel" in weights:
             context = context / (1 + np.exp(-head(query, "gate", index)))
