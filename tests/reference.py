@@ -63,7 +63,9 @@ def bahdanau(query, value, key=None, *, query_kernel, key_kernel, score_kernel, 
     return attend(logits, value, allowed_pairs(*logits.shape, **masks))
 
 
-def multi_head(query, value, key, weights, rotate=None, bias=None, **masks):
+def multi_head(
+    query, value, key, weights, rotate=None, bias=None, attend=scaled_dot_product, **masks
+):
     """Output, scores and context before the projection.
 
     Args:
@@ -73,13 +75,8 @@ def multi_head(query, value, key, weights, rotate=None, bias=None, **masks):
         weights: "query/kernel" ... -> array. Kernels of key and value with fewer heads are shared.
         rotate: None, or a function that turns one head of queries or keys, (batch, length, width).
         bias: None, or an array (num_heads, query_length, key_length) that is added to the logits.
+        attend: what each head does, `attend(query, value, key, **masks)`; gets `bias` too where there is one.
         masks: arguments of `allowed_pairs`.
-
-
-def multi_head(query, value, key, weights, attend=scaled_dot_product, **masks):
-    """Output, scores and context before the projection; `weights` maps "query/kernel" ... to arrays.
-
-    `attend(query, value, key, **masks)` is what each head does.
     """
     query, value = np.float64(query), np.float64(value)
     key = value if key is None else np.float64(key)
@@ -97,14 +94,12 @@ def multi_head(query, value, key, weights, attend=scaled_dot_product, **masks):
     contexts, scores = [], []
     for index in range(num_heads):
         shared = index // (num_heads // num_shared)
-        context, score = scaled_dot_product(
+        context, score = attend(
             head(query, "query", index),
             head(value, "value", shared),
             head(key, "key", shared),
-            bias=0.0 if bias is None else bias[index],
+            **({} if bias is None else {"bias": bias[index]}),
             **masks,
-        context, score = attend(
-            head(query, "query", index), head(value, "value", index), head(key, "key", index), **masks
         )
         if "gate/kernel" in weights:
             context = context / (1 + np.exp(-head(query, "gate", index)))

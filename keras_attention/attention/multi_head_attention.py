@@ -8,7 +8,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention import _blockwise
 from keras_attention import _functional
+from keras_attention import _masks
 from keras_attention import _sublayers
 from keras_attention import _validation
 from keras_attention._layout import Layout
@@ -73,6 +75,9 @@ class MultiHeadAttention(DecodingLayer):
             to `None`.
         position_bias: Layer or `None`. `ALiBi` or `RelativePositionBias`, which is added to the logits; any
             layer with `compute_bias(query_length, key_length, query_start)`. Defaults to `None`.
+        block_size: Integer or `None`. Queries that attend at once: exact attention, in training too, in
+            memory that grows with the length and not with its square. Scores that are asked for are formed
+            in full. Defaults to `None`, all at once.
         seed: Integer or `None`. Seed of the dropout. Defaults to `None`.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -137,6 +142,7 @@ class MultiHeadAttention(DecodingLayer):
         use_query_key_norm: bool = False,
         rotary: Any = None,
         position_bias: Any = None,
+        block_size: int | None = None,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -174,9 +180,16 @@ class MultiHeadAttention(DecodingLayer):
         if position_bias is not None:
             _validation.check_layer("position_bias", position_bias, "compute_bias")
         self.position_bias = position_bias
+        _validation.check_positive_int("block_size", block_size, optional=True)
+        if flash_attention and block_size is not None:
+            raise ValueError(
+                "`block_size` and `flash_attention=True` are two ways to one end; set one of them to None. "
+                f"Received: block_size={block_size}, flash_attention=True"
+            )
         self.attention_axes = _validation.int_tuple("attention_axes", attention_axes)
         self.sliding_window = sliding_window
         self.flash_attention = flash_attention
+        self.block_size = block_size
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
         super().build(query_shape, value_shape, key_shape)
@@ -218,7 +231,31 @@ class MultiHeadAttention(DecodingLayer):
         return_attention_scores: bool,
     ) -> tuple[Any, Any]:
         masks = {**masks, "sliding_window": self.sliding_window}
+        if self.block_size is not None and not return_attention_scores:
+            return self._attend_in_blocks(query, key, value, masks, training), None
         return super()._attend_masked(query, key, value, masks, training, return_attention_scores)
+
+    def _attend_in_blocks(
+        self, query: Any, key: Any, value: Any, masks: dict[str, Any], training: bool | None
+    ) -> Any:
+        """The context, from the scores of `block_size` queries at a time."""
+        drops = bool(training) and self.dropout > 0
+        blocks = _blockwise.Blocks(
+            self.block_size or 0,
+            1.0 / math.sqrt(self.key_dim),
+            masks["use_causal_mask"],
+            masks["sliding_window"],
+            self.dropout if drops else 0.0,
+            self._dropout_layer.seed_generator.next() if drops else None,
+        )
+        given = {**masks, "use_causal_mask": False, "sliding_window": None, "query_mask": None}
+        mask = _masks.merge_masks(ops.shape(query)[1], ops.shape(key)[1], 4, **given)
+        context = _blockwise.attend(query, key, value, mask, blocks)
+        query_mask = masks["query_mask"]
+        if query_mask is None:
+            return context
+        sizes = (*ops.shape(query_mask), 1, 1)
+        return ops.where(_functional.reshape(_masks.as_bool(query_mask), sizes), context, 0.0)
 
     def _attend(
         self,
@@ -317,4 +354,5 @@ class MultiHeadAttention(DecodingLayer):
             "sliding_window": self.sliding_window,
             "flash_attention": self.flash_attention,
             "position_bias": _sublayers.serialize(self.position_bias),
+            "block_size": self.block_size,
         }

@@ -1,0 +1,252 @@
+"""Exact softmax attention that holds the scores of one block of queries at a time, in training too.
+
+The blocks run one after the other in a loop. The backward pass forms the scores of each block again instead of
+keeping them, so that memory grows with the length and not with its square.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention import _functional
+from keras_attention import _masks
+
+MOST_BANDS = 8
+"""Parts of a causal loop, each reading the keys up to its last query: at most 9/16 of all pairs are formed."""
+SEED_STRIDE = 1_000_003
+"""Distance of the dropout seeds of two blocks; layers next to each other have seeds that differ by less."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Blocks:
+    """How blocks of queries attend.
+
+    Args:
+        size: Queries of one block.
+        scale: Factor of the dot product.
+        use_causal_mask: Whether query position i sees the key positions 0 to i only.
+        sliding_window: Number of positions seen to either side, itself included, or `None`.
+        dropout: Share of the scores dropped; 0 unless training.
+        seed: Seed of the dropout of this call, an integer tensor of shape `(2,)`; `None` without dropout.
+    """
+
+    size: int
+    scale: float
+    use_causal_mask: bool = False
+    sliding_window: int | None = None
+    dropout: float = 0.0
+    seed: Any = None
+
+
+class _BlockSeed(keras.random.SeedGenerator):
+    """The same seed at each draw, so that the backward pass drops what the forward pass dropped."""
+
+    def __init__(self, seed: Any, index: Any) -> None:
+        # no call of the base: it would make a variable
+        self.value = ops.stack([seed[0] + ops.cast(index * SEED_STRIDE, seed.dtype), seed[1]])
+
+    def next(self, ordered: bool = True) -> Any:
+        return self.value
+
+
+def attend(query: Any, key: Any, value: Any, mask: Any, blocks: Blocks) -> Any:
+    """Returns the context, `(batch, query_length, num_heads, value_dim)`.
+
+    Where a length is unknown while tracing, the loop counts its blocks at run time and each reads all keys.
+
+    Args:
+        query: Tensor of shape `(batch, query_length, num_heads, key_dim)`.
+        key: Tensor of shape `(batch, key_length, num_key_value_heads, key_dim)`; each of its heads serves as many
+            query heads, next to each other.
+        value: Tensor of shape `(batch, key_length, num_key_value_heads, value_dim)`.
+        mask: Boolean tensor of rank 4 that broadcasts to the scores, or `None`; without what `blocks` masks.
+        blocks: How the blocks attend.
+    """
+    query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))
+    length, value_dim = ops.shape(query)[2], value.shape[-1]
+    if isinstance(length, int):
+        blocks = dataclasses.replace(blocks, size=min(blocks.size, length))
+        missing = -length % blocks.size
+    else:
+        missing = blocks.size - 1
+    mask = None if mask is None else ops.convert_to_tensor(mask)
+    if mask is not None and mask.shape[2] != 1:
+        mask = _pad(mask, 2, missing)
+
+    def forward_and_backward(query: Any, key: Any, value: Any) -> tuple[Any, Any]:
+        loop = _Loop(blocks, length, ops.shape(key)[2], mask)
+
+        def backward(*args: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
+            upstream = args[0] if upstream is None else upstream  # PyTorch names it, the others do not
+            return loop.backward(query, key, value, upstream)
+
+        return loop.forward(query, key, value), backward
+
+    context = ops.custom_gradient(forward_and_backward)(_pad(query, 2, missing), key, value)
+    context = context if missing == 0 else context[:, :, :length]
+    return ops.transpose(context, (0, 2, 1, 3))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Loop:
+    """Both passes over the blocks of one call; tensors are `(batch, num_heads, length, head_dim)`."""
+
+    blocks: Blocks
+    query_length: Any
+    key_length: Any
+    mask: Any
+
+    def forward(self, query: Any, key: Any, value: Any) -> Any:
+        width = max(query.shape[-1], value.shape[-1])
+
+        def step(index: Any, num_keys: Any, rows: Any) -> tuple[Any]:
+            # The context takes the place of the queries: so each block waits for the one before, and no two
+            # are in memory at once, however many operators the backend would start.
+            block = self._rows(rows, index)[..., : query.shape[-1]]
+            first = self._first_key(index, num_keys)
+            scores = self._scores(block, _part(key, 2, first, num_keys), index, first, num_keys)
+            context = _times(self._drop(scores, index), _part(value, 2, first, num_keys))
+            return (ops.slice_update(rows, (0, 0, index * self.blocks.size, 0), context),)
+
+        (rows,) = self._run(step, (_pad(query, 3, width - query.shape[-1]),))
+        return rows[..., : value.shape[-1]]
+
+    def backward(self, query: Any, key: Any, value: Any, upstream: Any) -> tuple[Any, Any, Any]:
+        dtype = keras.backend.standardize_dtype(query.dtype)
+        sum_dtype = "float32" if dtype in ("float16", "bfloat16") else dtype
+        scale = ops.cast(self.blocks.scale, dtype)
+
+        def step(index: Any, num_keys: Any, rows: Any, key_sum: Any, value_sum: Any) -> tuple[Any, ...]:
+            block = self._rows(rows, index)
+            gradient = self._rows(upstream, index)
+            first = self._first_key(index, num_keys)
+            keys = _part(key, 2, first, num_keys)
+            scores = self._scores(block, keys, index, first, num_keys)
+            of_values = _times_transposed(self._drop(scores, index), gradient, value)
+            by_scores = _times(gradient, _functional.swap_last_axes(_part(value, 2, first, num_keys)))
+            by_scores, scores = (ops.cast(x, sum_dtype) for x in (self._drop(by_scores, index), scores))
+            mean = ops.sum(ops.multiply(by_scores, scores), axis=-1, keepdims=True)
+            by_logits = ops.cast(ops.multiply(scores, ops.subtract(by_scores, mean)), dtype)
+            of_keys = _times_transposed(by_logits, ops.multiply(block, scale), key)
+            of_queries = ops.multiply(_times(by_logits, keys), scale)
+            return (
+                ops.slice_update(rows, (0, 0, index * self.blocks.size, 0), of_queries),
+                _add_part(key_sum, first, num_keys, ops.cast(of_keys, sum_dtype)),
+                _add_part(value_sum, first, num_keys, ops.cast(of_values, sum_dtype)),
+            )
+
+        sums = (ops.zeros_like(x, dtype=sum_dtype) for x in (key, value))
+        rows, key_sum, value_sum = self._run(step, (query, *sums))
+        return rows, ops.cast(key_sum, dtype), ops.cast(value_sum, dtype)
+
+    def _run(self, step: Any, carried: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Takes the step for every block."""
+        for first, stop, num_keys in self._bands():
+            _, *carried = ops.while_loop(
+                lambda index, *_, stop=stop: index < stop,
+                lambda index, *state, num_keys=num_keys: (index + 1, *step(index, num_keys, *state)),
+                (ops.convert_to_tensor(first, "int32"), *carried),
+            )
+        return tuple(carried)
+
+    def _bands(self) -> list[tuple[int, Any, Any]]:
+        """First block, the one after the last, and the number of keys that each reads."""
+        size, window = self.blocks.size, self.blocks.sliding_window
+        num_blocks = (self.query_length + size - 1) // size
+        if not isinstance(num_blocks, int) or not isinstance(self.key_length, int):
+            return [(0, num_blocks, self.key_length)]
+        if window is not None:
+            both_sides = window - 1 if self.blocks.use_causal_mask else 2 * (window - 1)
+            return [(0, num_blocks, min(size + both_sides, self.key_length))]
+        if not self.blocks.use_causal_mask:
+            return [(0, num_blocks, self.key_length)]
+        each = -(-num_blocks // MOST_BANDS)
+        stops = [min(first + each, num_blocks) for first in range(0, num_blocks, each)]
+        return [(i * each, stop, min(stop * size, self.key_length)) for i, stop in enumerate(stops)]
+
+    def _first_key(self, index: Any, num_keys: Any) -> Any:
+        """The first key that a block reads; `None` where it reads all keys."""
+        if num_keys is self.key_length or num_keys == self.key_length:
+            return None
+        if self.blocks.sliding_window is None:
+            return ops.zeros_like(index)
+        first = index * self.blocks.size - (self.blocks.sliding_window - 1)
+        return ops.clip(first, 0, self.key_length - num_keys)
+
+    def _rows(self, x: Any, index: Any) -> Any:
+        return _part(x, 2, index * self.blocks.size, self.blocks.size)
+
+    def _scores(self, block: Any, keys: Any, index: Any, first: Any, num_keys: Any) -> Any:
+        """Softmax of a block of queries, `(batch, num_heads, size, num_keys)`."""
+        query = ops.multiply(block, ops.cast(self.blocks.scale, block.dtype))
+        logits = _times(query, _functional.swap_last_axes(keys))
+        return _functional.masked_softmax(logits, self._mask_of(index, first, num_keys))
+
+    def _mask_of(self, index: Any, first: Any, num_keys: Any) -> Any:
+        mask = self.mask
+        if mask is not None and mask.shape[2] != 1:
+            mask = self._rows(mask, index)
+        if mask is not None and mask.shape[3] != 1:
+            mask = _part(mask, 3, first, num_keys)
+        window = self.blocks.sliding_window
+        if not self.blocks.use_causal_mask and window is None:
+            return mask
+        queries = ops.reshape(ops.arange(self.blocks.size, dtype="int32"), (1, 1, -1, 1))
+        keys = ops.reshape(ops.arange(num_keys, dtype="int32"), (1, 1, 1, -1))
+        distance = (queries + index * self.blocks.size) - (keys if first is None else keys + first)
+        if self.blocks.use_causal_mask:
+            mask = _masks.logical_and(mask, distance >= 0)
+        if window is not None:
+            mask = _masks.logical_and(mask, ops.abs(distance) < window)
+        return mask
+
+    def _drop(self, x: Any, index: Any) -> Any:
+        """Dropout, which multiplies by the same factors whenever a block is asked for again."""
+        rate = self.blocks.dropout
+        if rate == 0:
+            return x
+        noise = keras.random.uniform(ops.shape(x), dtype="float32", seed=_BlockSeed(self.blocks.seed, index))
+        return ops.where(noise >= rate, ops.multiply(x, ops.cast(1.0 / (1.0 - rate), x.dtype)), 0.0)
+
+
+def _times(x: Any, y: Any) -> Any:
+    """`x @ y` for each head, where `y` may have fewer heads than `x`, each for several that are neighbours."""
+    batch, heads, rows, columns = ops.shape(x)
+    if heads == y.shape[1]:
+        return ops.matmul(x, y)
+    x = _functional.reshape(x, (batch, y.shape[1], heads // y.shape[1] * rows, columns))
+    return _functional.reshape(ops.matmul(x, y), (batch, heads, rows, ops.shape(y)[3]))
+
+
+def _times_transposed(x: Any, y: Any, like: Any) -> Any:
+    """`x^T @ y` for each head of `like`, summed over the heads of `x` that share it."""
+    batch, heads, rows, columns = ops.shape(x)
+    if heads != like.shape[1]:
+        sizes = (batch, like.shape[1], heads // like.shape[1] * rows)
+        x, y = _functional.reshape(x, (*sizes, columns)), _functional.reshape(y, (*sizes, y.shape[3]))
+    return ops.matmul(_functional.swap_last_axes(x), y)
+
+
+def _pad(x: Any, axis: int, count: int) -> Any:
+    """Appends zeros."""
+    return x if count == 0 else ops.pad(x, [(0, count if i == axis else 0) for i in range(4)])
+
+
+def _part(x: Any, axis: int, first: Any, count: Any) -> Any:
+    """`count` entries of an axis; all where `first` is `None`."""
+    if first is None:
+        return x
+    sizes = list(ops.shape(x))
+    sizes[axis] = count
+    return ops.slice(x, [first if i == axis else 0 for i in range(4)], sizes)
+
+
+def _add_part(x: Any, first: Any, count: Any, addend: Any) -> Any:
+    """Adds to the rows of `x` that `_part` takes."""
+    if first is None:
+        return ops.add(x, addend)
+    return ops.slice_update(x, (0, 0, first, 0), ops.add(_part(x, 2, first, count), addend))
