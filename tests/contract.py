@@ -103,7 +103,7 @@ def check_gradients(function, arrays):
     tolerance elsewhere.
     """
     is_float64 = keras.config.backend() == "tensorflow"
-    step, tolerance = (1e-4, 5e-6) if is_float64 else (1e-2, 1e-2)
+    step, tolerance = (1e-5, 1e-5) if is_float64 else (1e-2, 1e-2)
     rng = np.random.default_rng(99)
 
     def unit(x):
