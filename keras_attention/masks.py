@@ -42,14 +42,8 @@ def padding_mask(
             "Give `padding_mask` either `inputs`, or `lengths` and `max_length`. Received: "
             f"inputs={_name(inputs)}, lengths={_name(lengths)}, max_length={max_length}"
         )
-    if lengths is not None:
-        _validation.check_positive_int("max_length", max_length)
-        lengths = _as_array(lengths)
-        _check_rank("lengths", lengths, (1,), "(batch,)")
-        if isinstance(lengths, np.ndarray):
-            return np.arange(max_length) < lengths.reshape((-1, 1))
-        positions = ops.arange(max_length, dtype=keras.backend.standardize_dtype(lengths.dtype))
-        return ops.less(ops.reshape(positions, (1, -1)), ops.reshape(lengths, (-1, 1)))
+    if inputs is None:
+        return _mask_of_lengths(lengths, max_length)
     inputs = _as_array(inputs)
     _check_rank("inputs", inputs, (2, 3), "(batch, length) or (batch, length, channels)")
     has_channels = len(inputs.shape) == 3
@@ -138,12 +132,22 @@ def combine_masks(*masks: Any) -> Any:
         mask = mask.astype(bool) if isinstance(mask, np.ndarray) else _masks.as_bool(mask)
         if combined is not None and not _broadcast(combined.shape, mask.shape):
             raise ValueError(
-                "All `masks` must broadcast; a padding mask of keys (batch, key_length) needs the axis of the "
-                "queries, `ops.expand_dims(mask, 1)`. "
+                "All `masks` must broadcast; a padding mask of keys, (batch, key_length), needs an axis "
+                "of the queries: `ops.expand_dims(mask, 1)`. "
                 f"Received: masks of shape {tuple(combined.shape)} and {tuple(mask.shape)}"
             )
         combined = _masks.logical_and(combined, mask)
     return combined
+
+
+def _mask_of_lengths(lengths: Any, max_length: Any) -> Any:
+    _validation.check_positive_int("max_length", max_length)
+    lengths = _as_array(lengths)
+    _check_rank("lengths", lengths, (1,), "(batch,)")
+    if isinstance(lengths, np.ndarray):
+        return np.arange(max_length) < lengths.reshape((-1, 1))
+    positions = ops.arange(max_length, dtype=keras.backend.standardize_dtype(lengths.dtype))
+    return ops.less(ops.reshape(positions, (1, -1)), ops.reshape(lengths, (-1, 1)))
 
 
 def _as_array(x: Any) -> Any:

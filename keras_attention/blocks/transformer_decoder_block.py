@@ -33,9 +33,9 @@ class TransformerDecoderBlock(transformer_block.TransformerBlock):
         intermediate_dim: Integer. Width inside the feed-forward network.
         num_heads: Integer or `None`. Heads of the attention layers that are not given, each
             `MultiHeadAttention(num_heads, channels // num_heads)`. Defaults to `None`.
-        attention: Attention layer or `None`, such as `LocalAttention(...)`, over the inputs. Defaults to
-            `None`.
-        cross_attention: Attention layer or `None`, from the inputs to the encoder. Defaults to `None`.
+        attention: Attention layer or `None`. Takes the place of the self-attention. Defaults to `None`.
+        cross_attention: Attention layer or `None`. Takes the place of the attention to the encoder. Defaults
+            to `None`.
         activation: Activation of Keras, or `"swiglu"`. Defaults to `"gelu"`.
         normalization: `"layer"` or `"rms"`. Defaults to `"layer"`.
         normalize_first: Boolean. Whether the norms stand before the sublayers and not behind the sums.
@@ -55,7 +55,7 @@ class TransformerDecoderBlock(transformer_block.TransformerBlock):
 
     Call arguments:
         inputs: Tensor of shape `(batch, length, channels)`.
-        encoder_sequence: Tensor of shape `(batch, encoder_length, encoder_channels)`. In every call or in none.
+        encoder_sequence: Tensor of shape `(batch, encoder_length, encoder_channels)`, in every call or none.
         mask: Boolean tensor of shape `(batch, length)`. Defaults to the mask attached to `inputs`.
         encoder_mask: Boolean tensor of shape `(batch, encoder_length)`. Defaults to the mask attached to
             `encoder_sequence`.
@@ -212,14 +212,16 @@ class TransformerDecoderBlock(transformer_block.TransformerBlock):
         masks, cross_masks = _arrange(
             mask, encoder_mask, attention_mask, encoder_attention_mask, use_causal_mask
         )
-        # the attention layers check the masks, and know the shapes of their scores
-        specs = [self._attention.compute_output_spec(inputs, inputs, return_attention_scores=True, **masks)]
+        calls = [(self._attention, inputs, masks)]
         if encoder_sequence is not None:
-            specs.append(
-                self._cross_attention.compute_output_spec(
-                    inputs, encoder_sequence, return_attention_scores=True, **cross_masks
-                )
+            calls.append((self._cross_attention, encoder_sequence, cross_masks))
+        # the attention layers check the masks, and know the shapes of their scores
+        specs = [
+            layer.compute_output_spec(
+                inputs, value, return_attention_scores=return_attention_scores, **arguments
             )
+            for layer, value, arguments in calls
+        ]
         output = keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
         if not return_attention_scores:
             return output
@@ -242,5 +244,6 @@ def _arrange(
         "attention_mask": attention_mask,
         "use_causal_mask": use_causal_mask,
     }
-    cross = {"query_mask": mask, "value_mask": encoder_mask, "attention_mask": encoder_attention_mask}
+    # no mask of queries: what a padded step reads of the encoder goes nowhere
+    cross = {"value_mask": encoder_mask, "attention_mask": encoder_attention_mask}
     return own, cross

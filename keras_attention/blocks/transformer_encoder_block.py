@@ -41,8 +41,8 @@ class TransformerEncoderBlock(transformer_block.TransformerBlock):
         intermediate_dim: Integer. Width inside the feed-forward network.
         num_heads: Integer or `None`. Heads of the attention, `MultiHeadAttention(num_heads, channels //
             num_heads)`; needed where `attention` is not given. Defaults to `None`.
-        attention: Attention layer or `None`, such as `LocalAttention(...)`; it must return as many channels as
-            it gets. Defaults to `None`.
+        attention: Attention layer or `None`. Takes the place of that attention; it must return as many
+            channels as it gets. Defaults to `None`.
         activation: Activation of Keras, or `"swiglu"`. Defaults to `"gelu"`.
         normalization: `"layer"` or `"rms"`. Defaults to `"layer"`.
         normalize_first: Boolean. Whether the norms stand before the sublayers and not behind the sums.
