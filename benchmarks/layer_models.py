@@ -52,6 +52,13 @@ def _position_heads(rotary: Any = None, bias: Any = None) -> Callable[[Any], Any
     return body
 
 
+def _decode(sequence: Any) -> Any:
+    """The second half of a sequence, which attends to itself and to the first half."""
+    half = sequence.shape[1] // 2
+    block = keras_attention.TransformerDecoderBlock(2 * WIDTH, 4)
+    return block(sequence[:, half:], sequence[:, :half])
+
+
 LAYERS: dict[str, Callable[[Any], Any]] = {
     "`BahdanauAttention`": _attend(lambda: keras_attention.BahdanauAttention(WIDTH), is_pooling=True),
     "`LuongAttention`": _attend(
@@ -74,6 +81,11 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
     "`RelativePositionBias` of an 8 x 8 window": _position_heads(
         bias=lambda: keras_attention.RelativePositionBias(4, window_size=(8, 8))
     ),
+    "`TransformerEncoderBlock`": lambda x: keras_attention.TransformerEncoderBlock(2 * WIDTH, 4)(x),
+    "`TransformerEncoderBlock` with RMS norm and SwiGLU": lambda x: keras_attention.TransformerEncoderBlock(
+        2 * WIDTH, 4, normalization="rms", activation="swiglu", use_bias=False
+    )(x),
+    "`TransformerDecoderBlock`": _decode,
     "`keras.layers.MultiHeadAttention`": _attend(lambda: keras.layers.MultiHeadAttention(4, WIDTH // 4)),
     "`keras.layers.LSTM`": lambda x: keras.layers.LSTM(WIDTH, return_sequences=True)(x),
     "`keras.layers.GRU`": lambda x: keras.layers.GRU(WIDTH, return_sequences=True)(x),

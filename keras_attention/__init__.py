@@ -13,8 +13,14 @@ if TYPE_CHECKING:
     from keras_attention.attention.luong_attention import LuongAttention
     from keras_attention.attention.multi_head_attention import MultiHeadAttention
     from keras_attention.attention.scaled_dot_product_attention import ScaledDotProductAttention
+    from keras_attention.blocks.transformer_decoder_block import TransformerDecoderBlock
+    from keras_attention.blocks.transformer_encoder_block import TransformerEncoderBlock
     from keras_attention.long_sequences.linear_attention import LinearAttention
     from keras_attention.long_sequences.local_attention import LocalAttention
+    from keras_attention.masks import causal_mask
+    from keras_attention.masks import combine_masks
+    from keras_attention.masks import padding_mask
+    from keras_attention.masks import sliding_window_mask
     from keras_attention.positions.alibi import ALiBi
     from keras_attention.positions.learned_position_embedding import LearnedPositionEmbedding
     from keras_attention.positions.relative_position_bias import RelativePositionBias
@@ -36,7 +42,13 @@ __all__ = [
     "RotaryEmbedding",
     "ScaledDotProductAttention",
     "SinusoidalPositionEncoding",
+    "TransformerDecoderBlock",
+    "TransformerEncoderBlock",
     "__version__",
+    "causal_mask",
+    "combine_masks",
+    "padding_mask",
+    "sliding_window_mask",
 ]
 
 _MODULES = {
@@ -52,6 +64,12 @@ _MODULES = {
     "RotaryEmbedding": "positions.rotary_embedding",
     "ScaledDotProductAttention": "attention.scaled_dot_product_attention",
     "SinusoidalPositionEncoding": "positions.sinusoidal_position_encoding",
+    "TransformerDecoderBlock": "blocks.transformer_decoder_block",
+    "TransformerEncoderBlock": "blocks.transformer_encoder_block",
+    "causal_mask": "masks",
+    "combine_masks": "masks",
+    "padding_mask": "masks",
+    "sliding_window_mask": "masks",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one that exists

@@ -153,6 +153,13 @@ def check_masks(
     ):
         check_mask(name, mask, expected)
     _check_mask_dtype("attention_mask", attention_mask)
+        check_mask_dtype(name, mask)
+        if mask is not None and not _matches(mask.shape, expected):
+            raise ValueError(
+                f"`{name}` must have shape {tuple(expected)}, True where a position takes part. "
+                f"Received: {name}.shape={tuple(mask.shape)}"
+            )
+    check_mask_dtype("attention_mask", attention_mask)
     if attention_mask is None:
         return
     ndim, num_trailing = len(attention_mask.shape), 2 * num_attention_axes
@@ -178,6 +185,9 @@ def check_mask(name: str, mask: Any, shape: Sequence[Any]) -> None:
 
 
 def _check_mask_dtype(name: str, mask: Any) -> None:
+
+
+def check_mask_dtype(name: str, mask: Any) -> None:
     """Raises for a float mask: one that is meant to be added, 0 and -1e9, would say the opposite."""
     dtype = getattr(mask, "dtype", None)
     if dtype is not None and keras.backend.is_float_dtype(keras.backend.standardize_dtype(dtype)):

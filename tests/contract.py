@@ -91,6 +91,19 @@ def gradients(function, arrays):
     return [g.numpy() for g in torch.autograd.grad(function(*tensors), tensors)]
 
 
+def compiled(function):
+    """The function, compiled where the backend can: the differences call it some hundred times."""
+    if keras.config.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function)
+    if keras.config.backend() == "jax":
+        import jax
+
+        return jax.jit(function)
+    return function
+
+
 def weighted_sum(output, factors):
     """A scalar in which every value of the output has its own say."""
     return keras.ops.sum(keras.ops.multiply(output, keras.ops.convert_to_tensor(factors, output.dtype)))
@@ -105,6 +118,7 @@ def check_gradients(function, arrays):
     is_float64 = keras.config.backend() == "tensorflow"
     step, tolerance = (1e-5, 1e-5) if is_float64 else (1e-2, 1e-2)
     rng = np.random.default_rng(99)
+    function = compiled(function)
 
     def unit(x):
         return x / np.linalg.norm(x)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 
+import keras
 import numpy as np
 from contract import mixed_mask
 from contract import normal
@@ -26,7 +27,7 @@ class Case:
         shapes: shapes of its tensors, in the order of the call, each with the batch first.
         output_shape: expected shape of the output.
         scores_shape: expected shape of what `return_attention_scores=True` adds; `None`: it has no such
-            argument.
+            argument. `more_scores_shapes`: of further scores behind them.
         num_weights: expected number of trainable weights; `num_frozen`: of all others, such as tables.
         masks: boolean arguments of the call and their shapes, `use_causal_mask` with the shape `()`.
         call: further arguments of every call.
@@ -49,6 +50,7 @@ class Case:
     output_shape: Shape
     num_weights: int
     scores_shape: Shape | None = None
+    more_scores_shapes: tuple[Shape, ...] = ()
     num_frozen: int = 0
     masks: Mapping[str, Shape] = dataclasses.field(default_factory=dict)
     call: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -69,8 +71,13 @@ class Case:
         return {n: v() if callable(v) and not isinstance(v, type) else v for n, v in self.config.items()}
 
     def make(self, **more: Any) -> Any:
-        """The layer, seeded, not built."""
-        return self.cls(**{**self.make_config(), **more})
+        """The layer, seeded, not built; layers among its arguments get its dtype."""
+        before = keras.config.dtype_policy()
+        keras.config.set_dtype_policy(more.get("dtype", before))
+        try:
+            return self.cls(**{**self.make_config(), **more})
+        finally:
+            keras.config.set_dtype_policy(before)
 
     def make_inputs(self, rng: np.random.Generator, batch: int | None = None) -> list[np.ndarray]:
         """The inputs of a call; `batch` takes the place of the first size."""
