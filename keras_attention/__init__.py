@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from keras_attention.attention.scaled_dot_product_attention import ScaledDotProductAttention
     from keras_attention.blocks.transformer_decoder_block import TransformerDecoderBlock
     from keras_attention.blocks.transformer_encoder_block import TransformerEncoderBlock
+    from keras_attention.long_sequences.axial_attention import AxialAttention
     from keras_attention.long_sequences.linear_attention import LinearAttention
     from keras_attention.long_sequences.local_attention import LocalAttention
+    from keras_attention.long_sequences.sparse_attention import SparseAttention
     from keras_attention.masks import causal_mask
     from keras_attention.masks import combine_masks
     from keras_attention.masks import padding_mask
@@ -32,6 +34,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ALiBi",
     "AttentionPooling",
+    "AxialAttention",
     "BahdanauAttention",
     "LearnedPositionEmbedding",
     "LinearAttention",
@@ -42,6 +45,7 @@ __all__ = [
     "RotaryEmbedding",
     "ScaledDotProductAttention",
     "SinusoidalPositionEncoding",
+    "SparseAttention",
     "TransformerDecoderBlock",
     "TransformerEncoderBlock",
     "__version__",
@@ -54,6 +58,7 @@ __all__ = [
 _MODULES = {
     "ALiBi": "positions.alibi",
     "AttentionPooling": "attention.attention_pooling",
+    "AxialAttention": "long_sequences.axial_attention",
     "BahdanauAttention": "attention.bahdanau_attention",
     "LearnedPositionEmbedding": "positions.learned_position_embedding",
     "LinearAttention": "long_sequences.linear_attention",
@@ -64,6 +69,7 @@ _MODULES = {
     "RotaryEmbedding": "positions.rotary_embedding",
     "ScaledDotProductAttention": "attention.scaled_dot_product_attention",
     "SinusoidalPositionEncoding": "positions.sinusoidal_position_encoding",
+    "SparseAttention": "long_sequences.sparse_attention",
     "TransformerDecoderBlock": "blocks.transformer_decoder_block",
     "TransformerEncoderBlock": "blocks.transformer_encoder_block",
     "causal_mask": "masks",

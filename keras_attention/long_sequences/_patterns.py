@@ -133,49 +133,6 @@ def _other_groups(count: Any, is_causal: bool, num_keys: int = 1) -> Any:
     return key_block < block if is_causal else key_block != block
 
 
-def routed_context(heads: Heads, size: int, num_blocks: int) -> Any:
-    """Each block of queries and the keys of the blocks chosen for it, head by head."""
-    batch, length, num_heads, _ = ops.shape(heads.query)
-    chosen, is_open = choose_blocks(heads, size, num_blocks)  # (batch, num_heads, count, num_chosen)
-    count, num_chosen = ops.shape(chosen)[2:]
-    folded = _functional.product([batch, num_heads])
-    span = num_chosen * size
-
-    def fold(x: Any) -> Any:
-        x = _functional.reshape(_blocks.to_blocks(x, count, size), (batch, count * size, *x.shape[2:]))
-        return ops.transpose(x, (0, 2, 1, 3))  # (batch, num_heads, count * size, head_dim)
-
-    def gather(x: Any) -> Any:
-        """`(rows, count, ...)`: the chosen blocks of each row, `(folded, count, span, ...)`."""
-        rows, features = ops.shape(x)[0], x.shape[2]
-        flat = _functional.reshape(x, (_functional.product([rows, count]), features))
-        starts = ops.reshape(count * ops.arange(rows, dtype="int32"), (-1, 1))
-        index = _functional.reshape(chosen, (rows, -1)) + starts
-        return ops.take(flat, ops.reshape(index, (-1,)), axis=0)
-
-    def fold_chosen(x: Any) -> Any:
-        blocks = gather(_functional.reshape(fold(x), (folded, count, size * x.shape[-1])))
-        return _functional.reshape(blocks, (folded, count, span, x.shape[-1]))
-
-    query = _functional.reshape(fold(heads.query), (folded, count, size, heads.query.shape[-1]))
-    logits = _blocks.scaled_logits(query, fold_chosen(heads.key), heads.scale)
-    if heads.is_causal:  # the first of the chosen blocks is the query's own
-        own = np.arange(span) <= np.arange(size)[:, None]
-        logits = _blocks.hide(logits, (own | (np.arange(span) >= size))[None, None])
-    is_real = ops.convert_to_tensor(_blocks.real_keys(heads, count, size))
-    if heads.key_mask is None:
-        is_real = ops.logical_and(is_real, ops.ones((batch, 1, 1), dtype="bool"))
-    seen = ops.logical_and(gather(is_real), ops.reshape(is_open, (-1, 1)))
-    logits = _blocks.hide(logits, _functional.reshape(seen, (folded, count, 1, span)))
-    context, log_sum = _blocks.attend(logits, fold_chosen(heads.value), heads.dropout, has_log_sum=True)
-
-    def unfold(x: Any) -> Any:
-        x = _functional.reshape(x, (batch, num_heads, count * size, x.shape[-1]))
-        return _blocks.cut(ops.transpose(x, (0, 2, 1, 3)), length)
-
-    return _blocks.finish(Part(unfold(context), unfold(log_sum)), heads.key_mask)
-
-
 def attend_pairs(heads: Heads, mask: Any) -> tuple[Any, Any]:
     """Softmax attention of all pairs that a mask allows, context `(batch, length, num_heads, value_dim)`."""
     query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (heads.query, heads.key, heads.value))

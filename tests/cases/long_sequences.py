@@ -1,11 +1,14 @@
 """Attention for long sequences, on sequences of a few blocks and a bit."""
 
+import numpy as np
 import reference
 import reference_long_sequences
 
 from cases.case import Case
+from keras_attention import AxialAttention
 from keras_attention import LinearAttention
 from keras_attention import LocalAttention
+from keras_attention import SparseAttention
 
 BATCH, LENGTH, NUM_HEADS, KEY_DIM, VALUE_DIM = 2, 37, 3, 5, 7
 CHANNELS, VALUE_CHANNELS, KEY_CHANNELS = 11, 13, 17
@@ -33,6 +36,45 @@ def linear(query, value, key, *, weights, config, **masks):
         return reference_long_sequences.linear(query, value, key, (features, features), **masks)
 
     return reference.multi_head(query, value, key, weights, attend, **masks)[:2]
+
+
+def sparse(query, value, key, *, weights, config, **masks):
+    size, pattern = config["block_size"], config["pattern"]
+    pairs = reference_long_sequences.sparse_pairs(
+        query.shape[1], size, pattern, config.get("num_columns", 1)
+    )
+    return reference.multi_head(query, value, key, weights, attention_mask=pairs, **masks)[:2]
+
+
+def routed(query, value, key, *, weights, config, **masks):
+    key_masks = [masks[name] for name in ("value_mask", "key_mask") if name in masks]
+    routing = {name: masks[name] for name in ("query_mask", "use_causal_mask") if name in masks}
+    if key_masks:
+        routing["key_mask"] = key_masks[0] & key_masks[-1]
+
+    def attend(query, value, key, **masks):
+        pairs = reference_long_sequences.routed_pairs(
+            query, key, config["block_size"], config.get("num_blocks", 4), **routing
+        )
+        return reference.scaled_dot_product(query, value, key, attention_mask=pairs, **masks)
+
+    return reference.multi_head(query, value, key, weights, attend, **masks)[:2]
+
+
+def axial(inputs, *, weights, config, mask=None):
+    """Row by row, then column by column."""
+    for step, axis in (("row", 1), ("column", 2)):
+        own = {n.removeprefix(f"{step}_attention/"): w for n, w in weights.items() if n.startswith(step)}
+        lines = []
+        for index in range(inputs.shape[axis]):
+            masks = {}
+            if mask is not None:
+                line_mask = np.take(mask, index, axis)
+                masks = {"query_mask": line_mask, "value_mask": line_mask}
+            line = np.take(inputs, index, axis)
+            lines.append(reference.multi_head(line, line, None, own, **masks)[0])
+        inputs = np.stack(lines, axis)
+    return inputs
 
 
 def _case(name, cls, reference, config, num_weights=8, features=(CHANNELS,), shapes=SHAPES, **more):
@@ -66,6 +108,27 @@ def _lengths(length):
 
 CROSS = ((BATCH, 5, CHANNELS), (BATCH, 7, VALUE_CHANNELS), (BATCH, 7, KEY_CHANNELS))
 
+def _sparse(name, config, num_weights=8, reference=sparse, **more):
+    return _case(
+        f"sparse_{name}", SparseAttention, reference, config, num_weights, unmoved=KEY_BIAS, **_lengths(19), **more
+    )
+
+
+def _axial(name, config, num_weights, features=(CHANNELS,)):
+    return Case(
+        name=f"axial_{name}",
+        cls=AxialAttention,
+        config={"num_heads": NUM_HEADS, "key_dim": KEY_DIM, **config},
+        shapes=((BATCH, 5, 7, CHANNELS),),
+        output_shape=(BATCH, 5, 7, *features),
+        num_weights=num_weights,
+        masks={"mask": (BATCH, 5, 7)},
+        keys_masked_by=("mask",),
+        unmoved=KEY_BIAS,
+        reference=axial,
+    )
+
+
 CASES = [
     _local("default", {"window_size": 3}),
     _local("wide_window", {"window_size": 18, "use_gate": True, "value_dim": VALUE_DIM}, 10),
@@ -87,4 +150,18 @@ CASES = [
         shapes=CROSS,
         masks={"query_mask": (BATCH, 5), "value_mask": (BATCH, 7), "key_mask": (BATCH, 7)},
     ),
+    _sparse("strided", {"block_size": 5, "pattern": "strided"}),
+    _sparse("fixed", {"block_size": 5, "pattern": "fixed", "num_columns": 2, "dropout": 0.3}),
+    _sparse("block", {"block_size": 5, "pattern": "block", "use_gate": True, "value_dim": VALUE_DIM}, 10),
+    # sizes for which no choice of a block is so close that the rounding of bfloat16 decides it
+    _sparse("top_k", {"block_size": 5, "pattern": "top_k", "num_blocks": 2}, reference=routed),
+    _sparse(
+        "top_k_no_bias",
+        {"block_size": 3, "pattern": "top_k", "use_bias": False, "output_shape": 23},
+        4,
+        reference=routed,
+        features=(23,),
+    ),
+    _axial("default", {"dropout": 0.3}, 16),
+    _axial("no_bias", {"use_bias": False, "output_shape": 13, "value_dim": VALUE_DIM}, 8, (13,)),
 ]

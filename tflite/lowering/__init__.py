@@ -23,6 +23,7 @@ from keras_attention.tflite.lowering import double_precision
 from keras_attention.tflite.lowering import flash_attention
 from keras_attention.tflite.lowering import grouped_attention
 from keras_attention.tflite.lowering import long_attention
+from keras_attention.tflite.lowering import long_sequences
 from keras_attention.tflite.lowering import precision_policy
 from keras_attention.tflite.lowering import recurrent
 from keras_attention.tflite.lowering import stateful
@@ -35,6 +36,7 @@ _PASSES = (
     grouped_attention.patches,
     long_attention.patches,
     constant_masks.patches,
+    long_sequences.patches,
     recurrent.patches,
     stateful.patches,
     addition.patches,
