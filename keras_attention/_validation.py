@@ -152,13 +152,6 @@ def check_masks(
         ("key_mask", key_mask, key_mask_shape),
     ):
         check_mask(name, mask, expected)
-    _check_mask_dtype("attention_mask", attention_mask)
-        check_mask_dtype(name, mask)
-        if mask is not None and not _matches(mask.shape, expected):
-            raise ValueError(
-                f"`{name}` must have shape {tuple(expected)}, True where a position takes part. "
-                f"Received: {name}.shape={tuple(mask.shape)}"
-            )
     check_mask_dtype("attention_mask", attention_mask)
     if attention_mask is None:
         return
@@ -176,15 +169,12 @@ def check_masks(
 
 def check_mask(name: str, mask: Any, shape: Sequence[Any]) -> None:
     """Raises unless the mask, if there is one, has the shape and is no float mask."""
-    _check_mask_dtype(name, mask)
+    check_mask_dtype(name, mask)
     if mask is not None and not _matches(mask.shape, shape):
         raise ValueError(
             f"`{name}` must have shape {tuple(shape)}, True where a position takes part. "
             f"Received: {name}.shape={tuple(mask.shape)}"
         )
-
-
-def _check_mask_dtype(name: str, mask: Any) -> None:
 
 
 def check_mask_dtype(name: str, mask: Any) -> None:
