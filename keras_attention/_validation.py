@@ -52,6 +52,15 @@ def check_bool(name: str, value: Any) -> None:
         raise TypeError(f"`{name}` must be True or False. Received: {name}={value!r}")
 
 
+def check_layer(name: str, value: Any, method: str = "call") -> None:
+    """Raises unless `value` is a Keras layer that has the method."""
+    if not isinstance(value, keras.layers.Layer) or not hasattr(value, method):
+        wanted = "a Keras layer" if method == "call" else f"a Keras layer with the method `{method}`"
+        raise TypeError(
+            f"`{name}` must be {wanted}, an object and not a class, or `None`. Received: {name}={value!r}"
+        )
+
+
 def int_tuple(name: str, value: Any, positive: bool = False) -> tuple[int, ...] | None:
     """`value`, an integer or a sequence of integers, as a tuple; `None` stays `None`."""
     if value is None:
