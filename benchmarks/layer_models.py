@@ -34,22 +34,13 @@ def _encode(make: Callable[[], Any]) -> Callable[[Any], Any]:
     return lambda sequence: attend(make()(sequence))
 
 
-def _position_heads(rotary: Any = None, bias: Any = None) -> Callable[[Any], Any]:
-    """Four heads without projections whose products know positions, by a rotation or a bias."""
-
-    def body(sequence: Any) -> Any:
-        heads = keras.layers.Reshape((sequence.shape[1], 4, WIDTH // 4))(sequence)
-        turned = heads if rotary is None else rotary()(heads)
-        heads, turned = keras.layers.Permute((2, 1, 3))(heads), keras.layers.Permute((2, 1, 3))(turned)
-        if bias is None:
-            context = keras_attention.ScaledDotProductAttention()(turned, heads, turned)
-        else:
-            logits = keras.ops.matmul(turned, keras.ops.transpose(turned, (0, 1, 3, 2)))
-            context = keras.ops.matmul(keras.layers.Softmax()(bias()(logits)), heads)
-        context = keras.layers.Reshape(sequence.shape[1:])(keras.layers.Permute((2, 1, 3))(context))
-        return keras.layers.LayerNormalization()(sequence + context)
-
-    return body
+def _heads(**options: Callable[[], Any]) -> Callable[[Any], Any]:
+    """Multi-head attention with layers as options, each given as a function that makes it."""
+    return _attend(
+        lambda: keras_attention.MultiHeadAttention(
+            4, WIDTH // 4, **{n: make() for n, make in options.items()}
+        )
+    )
 
 
 def _decode(sequence: Any) -> Any:
@@ -75,11 +66,11 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
     "`MultiHeadAttention`": _attend(lambda: keras_attention.MultiHeadAttention(4, WIDTH // 4)),
     "`SinusoidalPositionEncoding`": _encode(lambda: keras_attention.SinusoidalPositionEncoding()),
     "`LearnedPositionEmbedding`": _encode(lambda: keras_attention.LearnedPositionEmbedding(64)),
-    "`RotaryEmbedding`": _position_heads(rotary=lambda: keras_attention.RotaryEmbedding()),
-    "`ALiBi`": _position_heads(bias=lambda: keras_attention.ALiBi(4)),
-    "`RelativePositionBias`": _position_heads(bias=lambda: keras_attention.RelativePositionBias(4)),
-    "`RelativePositionBias` of an 8 x 8 window": _position_heads(
-        bias=lambda: keras_attention.RelativePositionBias(4, window_size=(8, 8))
+    "`RotaryEmbedding`": _heads(rotary=lambda: keras_attention.RotaryEmbedding()),
+    "`ALiBi`": _heads(position_bias=lambda: keras_attention.ALiBi(4)),
+    "`RelativePositionBias`": _heads(position_bias=lambda: keras_attention.RelativePositionBias(4)),
+    "`RelativePositionBias` of an 8 x 8 window": _heads(
+        position_bias=lambda: keras_attention.RelativePositionBias(4, window_size=(8, 8))
     ),
     "`TransformerEncoderBlock`": lambda x: keras_attention.TransformerEncoderBlock(2 * WIDTH, 4)(x),
     "`TransformerEncoderBlock` with RMS norm and SwiGLU": lambda x: keras_attention.TransformerEncoderBlock(

@@ -114,7 +114,9 @@ class MultiHeadAttention(DecodingLayer):
 
     References:
         [Attention Is All You Need](https://arxiv.org/abs/1706.03762),
-        [Gated Attention for Large Language Models](https://arxiv.org/abs/2505.06708) (`use_gate`).
+        [Gated Attention for Large Language Models](https://arxiv.org/abs/2505.06708) (`use_gate`),
+        [GQA](https://arxiv.org/abs/2305.13245) (`num_key_value_heads`),
+        [Scaling Vision Transformers](https://arxiv.org/abs/2302.05442) (`use_query_key_norm`).
     """
 
     _layer_arguments = ("rotary", "position_bias")

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention import _sublayers
 from keras_attention import _validation
 from keras_attention import _weights
 from keras_attention.attention.multi_head_attention import MultiHeadAttention
@@ -32,6 +33,8 @@ class TransformerBlock(keras.layers.Layer):
         **kwargs: Arguments of `keras.layers.Layer`.
     """
 
+    _layer_arguments: tuple[str, ...] = ("attention",)
+
     def __init__(
         self,
         intermediate_dim: int,
@@ -50,6 +53,8 @@ class TransformerBlock(keras.layers.Layer):
         super().__init__(**kwargs)
         _validation.check_positive_int("intermediate_dim", intermediate_dim)
         _validation.check_positive_int("num_heads", num_heads, optional=True)
+        if attention is not None:
+            _validation.check_layer("attention", attention)
         if normalization not in _NORMS:
             raise ValueError(
                 f"`normalization` must be 'layer' or 'rms'. Received: normalization={normalization!r}"
@@ -60,7 +65,7 @@ class TransformerBlock(keras.layers.Layer):
         _validation.check_bool("use_bias", use_bias)
         self.intermediate_dim = intermediate_dim
         self.num_heads = num_heads
-        self.attention = attention_layer("attention", attention)
+        self.attention = attention
         self.activation = activation if activation == "swiglu" else keras.activations.get(activation)
         self.normalization = normalization
         self.normalize_first = normalize_first
@@ -156,13 +161,17 @@ class TransformerBlock(keras.layers.Layer):
         x = ops.add(residual, ops.cast(x, self.compute_dtype))
         return x if self.normalize_first else norm(x)
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        return cls(**_sublayers.revive(config, cls._layer_arguments))
+
     def get_config(self) -> dict[str, Any]:
         activation = self.activation
         return {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,
             "num_heads": self.num_heads,
-            "attention": serialize(self.attention),
+            "attention": _sublayers.serialize(self.attention),
             "activation": activation if activation == "swiglu" else keras.activations.serialize(activation),
             "normalization": self.normalization,
             "normalize_first": self.normalize_first,
@@ -174,30 +183,10 @@ class TransformerBlock(keras.layers.Layer):
         }
 
 
-def attention_layer(name: str, value: Any) -> Any:
-    """The value of an argument that is an attention layer, its config, or `None`."""
-    value = keras.saving.deserialize_keras_object(value) if isinstance(value, dict) else value
-    if value is not None and not isinstance(value, keras.layers.Layer):
-        raise TypeError(
-            f"`{name}` must be an attention layer, called as layer(query, value), or `None`. "
-            f"Received: {name}={value!r}"
-        )
-    return value
-
-
-def serialize(layer: Any) -> Any:
-    """The config of a sublayer; the block builds it again, so the shapes it was built with stay out."""
-    if layer is None:
-        return None
-    config = keras.saving.serialize_keras_object(layer)
-    config.pop("build_config", None)
-    return config
-
-
 def attend(layer: Any, query: Any, value: Any, masks: dict[str, Any], scores: bool, dtype: Any) -> Any:
-    """Call an attention layer with those arguments alone that are given; returns output and scores or `None`.
+    """Output and scores (or `None`) of an attention layer, called with those masks alone that are given.
 
-    What is left out, the layer takes from its inputs (attached masks) or needs not to know.
+    What is left out the layer takes from its inputs, which carry their masks, or need not know.
     """
     arguments = {name: mask for name, mask in masks.items() if mask is not None and mask is not False}
     if not scores:

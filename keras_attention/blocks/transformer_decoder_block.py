@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from keras_attention import _masks
+from keras_attention import _sublayers
 from keras_attention import _validation
 from keras_attention.blocks import transformer_block
 
@@ -86,6 +87,8 @@ class TransformerDecoderBlock(transformer_block.TransformerBlock):
         [GLU Variants Improve Transformer](https://arxiv.org/abs/2002.05202).
     """
 
+    _layer_arguments = ("attention", "cross_attention")
+
     def __init__(
         self,
         intermediate_dim: int,
@@ -128,7 +131,9 @@ class TransformerDecoderBlock(transformer_block.TransformerBlock):
             },
             **kwargs,
         )
-        self.cross_attention = transformer_block.attention_layer("cross_attention", cross_attention)
+        if cross_attention is not None:
+            _validation.check_layer("cross_attention", cross_attention)
+        self.cross_attention = cross_attention
         if num_heads is None and attention is None:
             raise ValueError(
                 "Give `num_heads`, for multi-head attention, or `attention`, a layer. "
@@ -230,7 +235,7 @@ class TransformerDecoderBlock(transformer_block.TransformerBlock):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "cross_attention": transformer_block.serialize(self.cross_attention),
+            "cross_attention": _sublayers.serialize(self.cross_attention),
         }
 
 

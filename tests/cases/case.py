@@ -7,7 +7,6 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 
-import keras
 import numpy as np
 from contract import mixed_mask
 from contract import normal
@@ -71,13 +70,8 @@ class Case:
         return {n: v() if callable(v) and not isinstance(v, type) else v for n, v in self.config.items()}
 
     def make(self, **more: Any) -> Any:
-        """The layer, seeded, not built; layers among its arguments get its dtype."""
-        before = keras.config.dtype_policy()
-        keras.config.set_dtype_policy(more.get("dtype", before))
-        try:
-            return self.cls(**{**self.make_config(), **more})
-        finally:
-            keras.config.set_dtype_policy(before)
+        """The layer, seeded, not built."""
+        return self.cls(**{**self.make_config(), **more})
 
     def make_inputs(self, rng: np.random.Generator, batch: int | None = None) -> list[np.ndarray]:
         """The inputs of a call; `batch` takes the place of the first size."""
