@@ -58,9 +58,9 @@ class MultiHeadAttention(MultiHeadLayer):
         kernel_constraint: Constraint of the kernels. Defaults to `None`.
         bias_constraint: Constraint of the biases. Defaults to `None`.
         use_gate: Boolean. Whether a sigmoid gate of the query multiplies the heads. Defaults to `False`.
-        block_size: Integer or `None`. Queries that attend at once: exact attention, in training too, in memory
-            that grows with the length and not with its square. Scores that are asked for are formed in full.
-            Defaults to `None`, all at once.
+        block_size: Integer or `None`. Queries that attend at once: exact attention, in training too, in
+            memory that grows with the length and not with its square. Scores that are asked for are formed in
+            full. Defaults to `None`, all at once.
         seed: Integer or `None`. Seed of the dropout. Defaults to `None`.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -149,8 +149,8 @@ class MultiHeadAttention(MultiHeadLayer):
         _validation.check_positive_int("block_size", block_size, optional=True)
         if flash_attention and block_size is not None:
             raise ValueError(
-                "`block_size` and `flash_attention=True` are two ways to the same end; set one of them to None. "
-                f"Received: block_size={block_size}, flash_attention=True"
+                "`block_size` and `flash_attention=True` are two ways to the same end; set one of them to "
+                f"None. Received: block_size={block_size}, flash_attention=True"
             )
         self.attention_axes = _validation.int_tuple("attention_axes", attention_axes)
         self.sliding_window = sliding_window

@@ -127,4 +127,6 @@ CASES = [
         "gate", {"use_gate": True, "output_shape": [31, 37], "kernel_constraint": "max_norm"}, 10, (31, 37)
     ),
     _multi_head("window", {"sliding_window": 2}, 8),
+    _multi_head("blocks", {"block_size": 2, "value_dim": VALUE_DIM}, 8),
+    _multi_head("blocks_dropout", {"block_size": 3, "dropout": 0.3, "use_gate": True}, 10),
 ]
