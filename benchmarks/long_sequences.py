@@ -124,10 +124,10 @@ def _by_length(console: Console, names: Sequence[str], lengths: Sequence[int], r
     return "\n\n".join(
         [
             "## Time and memory over the length",
-            f"{CHANNELS} channels, 4 heads of 16, a batch of one, inference on TensorFlow in a compiled graph "
-            f"(not XLA). {' '.join(refused)}",
-            f"Milliseconds, the minimum of {rounds} rounds in which the layers take turns in one process. The "
-            "exponent of the length is fitted by least squares of logarithms, over the upper half of the "
+            f"{CHANNELS} channels, 4 heads of 16, a batch of one, inference on TensorFlow in a graph without "
+            f"XLA. {' '.join(refused)}",
+            f"Milliseconds, the minimum of {rounds} rounds in which the layers take turns in one process. "
+            "The exponent of the length is fitted by least squares of logarithms, over the upper half of the "
             "lengths.",
             tables.markdown((*header, "exponent"), times),
             "MB above what the process held before the call, the peak of one child process for each number.",
@@ -190,8 +190,8 @@ def _files(console: Console, length: int) -> str:
     table = tables.markdown(header, rows)
     console.print(table)
     return (
-        f"## The float32 .tflite file at {length:,} steps\n\nThe first file is converted without the blocks "
-        "that long attention gets in any case. Memory is the peak of a process of its own while it loads and runs "
+        f"## The float32 .tflite file at {length:,} steps\n\nThe first file is converted without the "
+        "blocks that long attention gets in any case. Memory is the peak of a process of its own while it loads and runs "
         "the file, above what it held before. Latency is on one thread, the files taking turns; the ratio is "
         f"the median over the rounds.\n\n{table}"
     )
@@ -215,8 +215,8 @@ def _training(console: Console, length: int) -> str:
     console.print(table)
     return (
         f"## One training step at {length:,} steps on TensorFlow\n\n`train_on_batch` of a model of the layer "
-        "alone: one sample, mean squared error, SGD. Memory is the peak of a child process in its first step, "
-        f"tracing included, above what it held before. The loss, {whole['loss']:.4f}, differs by "
+        "alone: one sample, mean squared error, SGD. Memory is the peak of a child process in its first "
+        f"step, tracing included, above what it held before. The loss, {whole['loss']:.4f}, differs by "
         f"{abs(whole['loss'] - blocks['loss']):.1e}; the gradients of the weights, at most "
         f"{np.abs(whole['gradients']).max():.1e}, by {gradients:.1e}.\n\n{table}"
     )

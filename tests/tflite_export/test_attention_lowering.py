@@ -206,7 +206,9 @@ def test_short_attention_with_a_mask_of_the_data(name):
 
 @pytest.mark.parametrize("name", ["plain", "causal", "window", "cross"])
 def test_the_layer_sets_the_size_of_its_blocks(name):
-    layer = MultiHeadAttention(3, 5, block_size=9, sliding_window=5 if name == "window" else None, dropout=0.1)
+    layer = MultiHeadAttention(
+        3, 5, block_size=9, sliding_window=5 if name == "window" else None, dropout=0.1
+    )
     model = own_attention(lambda x: layer(x, x, use_causal_mask=name == "causal"))
     if name == "cross":
         model = cross_attention(layer)
