@@ -28,10 +28,42 @@ def _attend(make: Callable[[], Any], is_pooling: bool = False) -> Callable[[Any]
     return body
 
 
+def _encode(make: Callable[[], Any]) -> Callable[[Any], Any]:
+    """Positions added to a sequence, which then attends to itself."""
+    attend = _attend(lambda: keras_attention.MultiHeadAttention(4, WIDTH // 4))
+    return lambda sequence: attend(make()(sequence))
+
+
+def _position_heads(rotary: Any = None, bias: Any = None) -> Callable[[Any], Any]:
+    """Four heads without projections whose products know positions, by a rotation or a bias."""
+
+    def body(sequence: Any) -> Any:
+        heads = keras.layers.Reshape((sequence.shape[1], 4, WIDTH // 4))(sequence)
+        turned = heads if rotary is None else rotary()(heads)
+        heads, turned = keras.layers.Permute((2, 1, 3))(heads), keras.layers.Permute((2, 1, 3))(turned)
+        if bias is None:
+            context = keras_attention.ScaledDotProductAttention()(turned, heads, turned)
+        else:
+            logits = keras.ops.matmul(turned, keras.ops.transpose(turned, (0, 1, 3, 2)))
+            context = keras.ops.matmul(keras.layers.Softmax()(bias()(logits)), heads)
+        context = keras.layers.Reshape(sequence.shape[1:])(keras.layers.Permute((2, 1, 3))(context))
+        return keras.layers.LayerNormalization()(sequence + context)
+
+    return body
+
+
 LAYERS: dict[str, Callable[[Any], Any]] = {
     "`BahdanauAttention`": _attend(lambda: keras_attention.BahdanauAttention(WIDTH), is_pooling=True),
     "`ScaledDotProductAttention`": _attend(lambda: keras_attention.ScaledDotProductAttention()),
     "`MultiHeadAttention`": _attend(lambda: keras_attention.MultiHeadAttention(4, WIDTH // 4)),
+    "`SinusoidalPositionEncoding`": _encode(lambda: keras_attention.SinusoidalPositionEncoding()),
+    "`LearnedPositionEmbedding`": _encode(lambda: keras_attention.LearnedPositionEmbedding(64)),
+    "`RotaryEmbedding`": _position_heads(rotary=lambda: keras_attention.RotaryEmbedding()),
+    "`ALiBi`": _position_heads(bias=lambda: keras_attention.ALiBi(4)),
+    "`RelativePositionBias`": _position_heads(bias=lambda: keras_attention.RelativePositionBias(4)),
+    "`RelativePositionBias` of an 8 x 8 window": _position_heads(
+        bias=lambda: keras_attention.RelativePositionBias(4, window_size=(8, 8))
+    ),
     "`keras.layers.MultiHeadAttention`": _attend(lambda: keras.layers.MultiHeadAttention(4, WIDTH // 4)),
     "`keras.layers.LSTM`": lambda x: keras.layers.LSTM(WIDTH, return_sequences=True)(x),
     "`keras.layers.GRU`": lambda x: keras.layers.GRU(WIDTH, return_sequences=True)(x),

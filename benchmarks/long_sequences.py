@@ -190,10 +190,10 @@ def _files(console: Console, length: int) -> str:
     table = tables.markdown(header, rows)
     console.print(table)
     return (
-        f"## The float32 .tflite file at {length:,} steps\n\nThe first file is converted without the "
-        "blocks that long attention gets in any case. Memory is the peak of a process of its own while it loads and runs "
-        "the file, above what it held before. Latency is on one thread, the files taking turns; the ratio is "
-        f"the median over the rounds.\n\n{table}"
+        f"## The float32 .tflite file at {length:,} steps\n\nThe first file is converted without the blocks "
+        "that long attention gets in any case. Memory is the peak of a process of its own while it loads and "
+        "runs the file, above what it held before. Latency is on one thread, the files taking turns; the "
+        f"ratio is the median over the rounds.\n\n{table}"
     )
 
 

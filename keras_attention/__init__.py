@@ -11,20 +11,35 @@ if TYPE_CHECKING:
     from keras_attention.attention.bahdanau_attention import BahdanauAttention
     from keras_attention.attention.multi_head_attention import MultiHeadAttention
     from keras_attention.attention.scaled_dot_product_attention import ScaledDotProductAttention
+    from keras_attention.positions.alibi import ALiBi
+    from keras_attention.positions.learned_position_embedding import LearnedPositionEmbedding
+    from keras_attention.positions.relative_position_bias import RelativePositionBias
+    from keras_attention.positions.rotary_embedding import RotaryEmbedding
+    from keras_attention.positions.sinusoidal_position_encoding import SinusoidalPositionEncoding
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ALiBi",
     "BahdanauAttention",
+    "LearnedPositionEmbedding",
     "MultiHeadAttention",
+    "RelativePositionBias",
+    "RotaryEmbedding",
     "ScaledDotProductAttention",
+    "SinusoidalPositionEncoding",
     "__version__",
 ]
 
 _MODULES = {
+    "ALiBi": "positions.alibi",
     "BahdanauAttention": "attention.bahdanau_attention",
+    "LearnedPositionEmbedding": "positions.learned_position_embedding",
     "MultiHeadAttention": "attention.multi_head_attention",
+    "RelativePositionBias": "positions.relative_position_bias",
+    "RotaryEmbedding": "positions.rotary_embedding",
     "ScaledDotProductAttention": "attention.scaled_dot_product_attention",
+    "SinusoidalPositionEncoding": "positions.sinusoidal_position_encoding",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one that exists

@@ -12,6 +12,7 @@ from contract import normal
 from contract import to_numpy
 from contract import weighted_sum
 
+from keras_attention import ALiBi
 from keras_attention import MultiHeadAttention
 from keras_attention import _blockwise
 
@@ -337,6 +338,12 @@ def test_no_tensor_of_all_pairs(rng, config, num_keys):
             ValueError,
             "`block_size` and `flash_attention=True` are two ways to the same end; set one of them to None. "
             "Received: block_size=8, flash_attention=True",
+        ),
+        (
+            {"block_size": 8, "position_bias": ALiBi(2, name="bias")},
+            ValueError,
+            "`block_size` takes no `position_bias`, which has a number for each pair of positions; use `rotary`, "
+            "or leave one of them out. Received: block_size=8, position_bias='bias'",
         ),
     ],
 )
