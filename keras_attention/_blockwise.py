@@ -1,7 +1,7 @@
 """Exact softmax attention that holds the scores of one block of queries at a time, in training too.
 
-The blocks run one after the other in a loop. The backward pass forms the scores of each block again instead of
-keeping them, so that memory grows with the length and not with its square.
+The blocks run one after the other in a loop. The backward pass forms the scores of each block again instead
+of keeping them, so that memory grows with the length and not with its square.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from keras import ops
 from keras_attention import _functional
 from keras_attention import _masks
 
-MOST_BANDS = 8
-"""Parts of a causal loop, each reading the keys up to its last query: at most 9/16 of all pairs are formed."""
+MOST_BANDS = 4
+"""Parts of a causal loop, each reading the keys up to its last query: at most 5/8 of all pairs are formed."""
 SEED_STRIDE = 1_000_003
 """Distance of the dropout seeds of two blocks; layers next to each other have seeds that differ by less."""
 
@@ -60,14 +60,14 @@ def attend(query: Any, key: Any, value: Any, mask: Any, blocks: Blocks) -> Any:
 
     Args:
         query: Tensor of shape `(batch, query_length, num_heads, key_dim)`.
-        key: Tensor of shape `(batch, key_length, num_key_value_heads, key_dim)`; each of its heads serves as many
-            query heads, next to each other.
+        key: Tensor of shape `(batch, key_length, num_key_value_heads, key_dim)`; each of its heads
+            serves as many query heads, next to each other.
         value: Tensor of shape `(batch, key_length, num_key_value_heads, value_dim)`.
         mask: Boolean tensor of rank 4 that broadcasts to the scores, or `None`; without what `blocks` masks.
         blocks: How the blocks attend.
     """
     query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))
-    length, value_dim = ops.shape(query)[2], value.shape[-1]
+    length = ops.shape(query)[2]
     if isinstance(length, int):
         blocks = dataclasses.replace(blocks, size=min(blocks.size, length))
         missing = -length % blocks.size
@@ -110,7 +110,7 @@ class _Loop:
             first = self._first_key(index, num_keys)
             scores = self._scores(block, _part(key, 2, first, num_keys), index, first, num_keys)
             context = _times(self._drop(scores, index), _part(value, 2, first, num_keys))
-            return (ops.slice_update(rows, (0, 0, index * self.blocks.size, 0), context),)
+            return (_put(rows, index * self.blocks.size, context),)
 
         (rows,) = self._run(step, (_pad(query, 3, width - query.shape[-1]),))
         return rows[..., : value.shape[-1]]
@@ -126,15 +126,15 @@ class _Loop:
             first = self._first_key(index, num_keys)
             keys = _part(key, 2, first, num_keys)
             scores = self._scores(block, keys, index, first, num_keys)
-            of_values = _times_transposed(self._drop(scores, index), gradient, value)
+            of_values = _times_transposed(self._drop(scores, index), gradient, value.shape[1])
             by_scores = _times(gradient, _functional.swap_last_axes(_part(value, 2, first, num_keys)))
             by_scores, scores = (ops.cast(x, sum_dtype) for x in (self._drop(by_scores, index), scores))
             mean = ops.sum(ops.multiply(by_scores, scores), axis=-1, keepdims=True)
             by_logits = ops.cast(ops.multiply(scores, ops.subtract(by_scores, mean)), dtype)
-            of_keys = _times_transposed(by_logits, ops.multiply(block, scale), key)
+            of_keys = _times_transposed(by_logits, ops.multiply(block, scale), key.shape[1])
             of_queries = ops.multiply(_times(by_logits, keys), scale)
             return (
-                ops.slice_update(rows, (0, 0, index * self.blocks.size, 0), of_queries),
+                _put(rows, index * self.blocks.size, of_queries),
                 _add_part(key_sum, first, num_keys, ops.cast(of_keys, sum_dtype)),
                 _add_part(value_sum, first, num_keys, ops.cast(of_values, sum_dtype)),
             )
@@ -214,7 +214,7 @@ class _Loop:
 
 
 def _times(x: Any, y: Any) -> Any:
-    """`x @ y` for each head, where `y` may have fewer heads than `x`, each for several that are neighbours."""
+    """`x @ y` for each head; `y` may have fewer heads, each for several of `x` that are neighbours."""
     batch, heads, rows, columns = ops.shape(x)
     if heads == y.shape[1]:
         return ops.matmul(x, y)
@@ -222,11 +222,11 @@ def _times(x: Any, y: Any) -> Any:
     return _functional.reshape(ops.matmul(x, y), (batch, heads, rows, ops.shape(y)[3]))
 
 
-def _times_transposed(x: Any, y: Any, like: Any) -> Any:
-    """`x^T @ y` for each head of `like`, summed over the heads of `x` that share it."""
+def _times_transposed(x: Any, y: Any, num_heads: int) -> Any:
+    """`x^T @ y` for each of `num_heads` heads, summed over the heads of `x` that share it."""
     batch, heads, rows, columns = ops.shape(x)
-    if heads != like.shape[1]:
-        sizes = (batch, like.shape[1], heads // like.shape[1] * rows)
+    if heads != num_heads:
+        sizes = (batch, num_heads, heads // num_heads * rows)
         x, y = _functional.reshape(x, (*sizes, columns)), _functional.reshape(y, (*sizes, y.shape[3]))
     return ops.matmul(_functional.swap_last_axes(x), y)
 
@@ -242,11 +242,21 @@ def _part(x: Any, axis: int, first: Any, count: Any) -> Any:
         return x
     sizes = list(ops.shape(x))
     sizes[axis] = count
-    return ops.slice(x, [first if i == axis else 0 for i in range(4)], sizes)
+    return ops.slice(x, _start(axis, first), sizes)
+
+
+def _put(x: Any, first: Any, rows: Any) -> Any:
+    """`x` with other rows from the first on."""
+    return ops.slice_update(x, _start(2, first), rows)
 
 
 def _add_part(x: Any, first: Any, count: Any, addend: Any) -> Any:
     """Adds to the rows of `x` that `_part` takes."""
     if first is None:
         return ops.add(x, addend)
-    return ops.slice_update(x, (0, 0, first, 0), ops.add(_part(x, 2, first, count), addend))
+    return _put(x, first, ops.add(_part(x, 2, first, count), addend))
+
+
+def _start(axis: int, first: Any) -> list[Any]:
+    """Where a part starts; JAX wants integers of one type."""
+    return [first if i == axis else ops.zeros_like(first) for i in range(4)]

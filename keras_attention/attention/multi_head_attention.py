@@ -76,8 +76,8 @@ class MultiHeadAttention(DecodingLayer):
         position_bias: Layer or `None`. `ALiBi` or `RelativePositionBias`, which is added to the logits; any
             layer with `compute_bias(query_length, key_length, query_start)`. Defaults to `None`.
         block_size: Integer or `None`. Queries that attend at once: exact attention, in training too, in
-            memory that grows with the length and not with its square. Scores that are asked for are formed
-            in full. Defaults to `None`, all at once.
+            memory that grows with the length and not with its square. Scores that are asked for are formed in
+            full, and there is no `position_bias` with it. Defaults to `None`, all at once.
         seed: Integer or `None`. Seed of the dropout. Defaults to `None`.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -185,8 +185,14 @@ class MultiHeadAttention(DecodingLayer):
         _validation.check_positive_int("block_size", block_size, optional=True)
         if flash_attention and block_size is not None:
             raise ValueError(
-                "`block_size` and `flash_attention=True` are two ways to one end; set one of them to None. "
-                f"Received: block_size={block_size}, flash_attention=True"
+                "`block_size` and `flash_attention=True` are two ways to the same end; set one of them to "
+                f"None. Received: block_size={block_size}, flash_attention=True"
+            )
+        if position_bias is not None and block_size is not None:
+            raise ValueError(
+                "`block_size` takes no `position_bias`, which has a number for each pair of positions; use "
+                f"`rotary`, or leave one of them out. Received: block_size={block_size}, "
+                f"position_bias={position_bias.name!r}"
             )
         self.attention_axes = _validation.int_tuple("attention_axes", attention_axes)
         self.sliding_window = sliding_window

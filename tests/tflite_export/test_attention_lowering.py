@@ -204,6 +204,41 @@ def test_short_attention_with_a_mask_of_the_data(name):
     assert_file_equals_keras(seeded(MASKED[name]()))
 
 
+@pytest.mark.parametrize("name", ["plain", "causal", "window", "cross"])
+def test_the_layer_sets_the_size_of_its_blocks(name):
+    layer = MultiHeadAttention(
+        3, 5, block_size=9, sliding_window=5 if name == "window" else None, dropout=0.1
+    )
+    model = own_attention(lambda x: layer(x, x, use_causal_mask=name == "causal"))
+    if name == "cross":
+        model = cross_attention(layer)
+    content = assert_file_equals_keras(seeded(model))
+    names, rank = names_and_ranks(content)
+    assert names.count("SOFTMAX") == 5  # 37 queries, 9 at a time
+    assert "WHILE" not in names and rank <= 4
+    assert runtime.is_fully_delegated(content)
+    assert runtime.partitions_and_operators(content)[0] == 1
+    assert list(changes_of(model).values())[-1] == "attention in 5 blocks of 9 queries"
+
+
+@pytest.mark.filterwarnings("ignore:.*destroy the mask information")  # Keras' own, of its projections
+@pytest.mark.parametrize("make", [lambda layer: padded(lambda x: layer(x, x)), masked_by_input])
+def test_blocks_of_the_layer_under_a_mask_of_the_data(make):
+    model = make(MultiHeadAttention(3, 5, block_size=9))
+    names, _ = names_and_ranks(assert_file_equals_keras(seeded(model)))
+    assert names.count("SOFTMAX") == 5 and "WHILE" not in names
+
+
+def test_blocks_of_the_layer_at_512_steps():
+    layer = MultiHeadAttention(2, 8, block_size=32)
+    content = assert_file_equals_keras(seeded(own_attention(lambda x: layer(x, x), length=512)))
+    names, _ = names_and_ranks(content)
+    assert names.count("SOFTMAX") == 16 and "WHILE" not in names
+    graph = graphs.read_graph(content)
+    largest = max(np.prod(t.shape) for t in graph.subgraphs[0].tensors if t.shape is not None)
+    assert largest <= 2 * 32 * 512
+
+
 def test_causal_blocks_read_no_later_keys(small_blocks):
     graph = graphs.read_graph(keras_files.float_file(ONE_PIECE["keras_causal"]()))
     subgraph = graph.subgraphs[0]

@@ -146,7 +146,8 @@ def _attend_own(
         per_pair = layer.num_heads
     else:
         per_pair = math.prod(query.shape[1:-2])
-    if not _is_long(query, axis, key.shape[axis], per_pair, mask):
+    wanted = getattr(layer, "block_size", None)
+    if not _is_long(query, axis, key.shape[axis], per_pair, mask, wanted):
         return inner(query, key, value, mask, *rest)
 
     def attend(rows: Any, mask: Any, block: slice, keys: slice) -> tuple[Any, Any]:
@@ -156,10 +157,26 @@ def _attend_own(
             more["bias_rows"] = _cut(bias, -1, keys)
         return inner(rows, _cut(key, axis, keys), _cut(value, axis, keys), mask, *rest, **more)
 
-    size = _block_size(query, key.shape[axis], per_pair)
+    size = wanted or _block_size(query, key.shape[axis], per_pair)
     return _in_blocks(
         layer, lowering, attend, query, axis, key.shape[axis], mask, size, return_attention_scores
     )
+
+
+def _attend_in_blocks(
+    layer: Any,
+    lowering: Lowering,
+    inner: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    masks: dict[str, Any],
+    training: bool | None,
+) -> Any:
+    """Stand in for the loop over blocks of `block_size` queries: `_attend_own` writes the blocks out."""
+    del lowering, inner
+    mask = _masks.merge_masks(ops.shape(query)[1], ops.shape(key)[1], 4, **masks)
+    return layer._attend(query, key, value, mask, training, False)[0]
 
 
 _METHODS: tuple[tuple[Any, str, Any], ...] = (
@@ -167,20 +184,23 @@ _METHODS: tuple[tuple[Any, str, Any], ...] = (
     (keras.layers.GroupQueryAttention, "_compute_attention", _attend_keras_heads),
     (keras.layers.Attention, "call", _call_keras_attention),
     (MultiHeadAttention, "_attend", functools.partial(_attend_own, 1)),
+    (MultiHeadAttention, "_attend_in_blocks", _attend_in_blocks),
     (ScaledDotProductAttention, "_attend", functools.partial(_attend_own, -2)),
     (BahdanauAttention, "_attend", functools.partial(_attend_own, -2)),
     (LuongAttention, "_attend", functools.partial(_attend_own, -2)),
 )
 
 
-def _is_long(query: Any, axis: int, key_length: Any, per_pair: int, mask: Any) -> bool:
-    """Tell whether blocks help, and lengths and mask are known well enough for them."""
+def _is_long(
+    query: Any, axis: int, key_length: Any, per_pair: int, mask: Any, wanted: int | None = None
+) -> bool:
+    """Tell whether blocks help, or are wanted, and lengths and mask are known well enough for them."""
     length = query.shape[axis]
-    if length is None or key_length is None or length <= SMALLEST:
+    if length is None or key_length is None or length <= (wanted or SMALLEST):
         return False
     if mask is not None and (len(mask.shape) < 2 or mask.shape[-2] not in (1, length)):
         return False
-    return (query.shape[0] or 1) * length * key_length * per_pair > MOST_NUMBERS
+    return wanted is not None or (query.shape[0] or 1) * length * key_length * per_pair > MOST_NUMBERS
 
 
 def _block_size(query: Any, key_length: int, per_pair: int) -> int:
