@@ -28,10 +28,34 @@ def _attend(make: Callable[[], Any], is_pooling: bool = False) -> Callable[[Any]
     return body
 
 
+def _attend_grid(make: Callable[[], Any]) -> Callable[[Any], Any]:
+    """Attention over the sequence folded into rows of eight steps."""
+
+    def body(sequence: Any) -> Any:
+        grid = keras.layers.Reshape((-1, 8, WIDTH))(sequence)
+        attended = keras.layers.Reshape(sequence.shape[1:])(make()(grid))
+        return keras.layers.LayerNormalization()(sequence + attended)
+
+    return body
+
+
 LAYERS: dict[str, Callable[[Any], Any]] = {
     "`BahdanauAttention`": _attend(lambda: keras_attention.BahdanauAttention(WIDTH), is_pooling=True),
     "`ScaledDotProductAttention`": _attend(lambda: keras_attention.ScaledDotProductAttention()),
     "`MultiHeadAttention`": _attend(lambda: keras_attention.MultiHeadAttention(4, WIDTH // 4)),
+    "`LocalAttention`": _attend(lambda: keras_attention.LocalAttention(4, WIDTH // 4, 8)),
+    "`LocalAttention`, a global token": _attend(
+        lambda: keras_attention.LocalAttention(4, WIDTH // 4, 8, num_global_tokens=1)
+    ),
+    "`LinearAttention`": _attend(lambda: keras_attention.LinearAttention(4, WIDTH // 4)),
+    "`LinearAttention`, Performer": _attend(
+        lambda: keras_attention.LinearAttention(4, WIDTH // 4, "performer")
+    ),
+    "`SparseAttention`": _attend(lambda: keras_attention.SparseAttention(4, WIDTH // 4, 8)),
+    "`SparseAttention`, top-k blocks": _attend(
+        lambda: keras_attention.SparseAttention(4, WIDTH // 4, 8, "top_k")
+    ),
+    "`AxialAttention`": _attend_grid(lambda: keras_attention.AxialAttention(4, WIDTH // 4)),
     "`keras.layers.MultiHeadAttention`": _attend(lambda: keras.layers.MultiHeadAttention(4, WIDTH // 4)),
     "`keras.layers.LSTM`": lambda x: keras.layers.LSTM(WIDTH, return_sequences=True)(x),
     "`keras.layers.GRU`": lambda x: keras.layers.GRU(WIDTH, return_sequences=True)(x),
