@@ -58,8 +58,8 @@ def performer_query_features(query: Any, projection: Any) -> Any:
 def performer_key_features(key: Any, projection: Any, key_mask: Any, is_causal: bool) -> Any:
     """`exp(projection · key - |key|^2 / 2)` up to a factor for all keys, which the division cancels.
 
-    The factor makes the largest feature 1. With a causal mask it may not depend on the keys, some of which are
-    in the future; the exponents are at most `|projection|^2 / 2` then.
+    The factor makes the largest feature 1. With a causal mask it may not depend on the keys, some of which
+    are in the future; the exponents are at most `|projection|^2 / 2` then.
     """
     scaled = ops.multiply(key, key.shape[-1] ** -0.25)
     norms = ops.multiply(ops.sum(ops.square(scaled), axis=-1, keepdims=True), 0.5)
@@ -153,7 +153,7 @@ def attend_causally(query: Any, key: Any, value: Any, size: int) -> Any:
 
 
 def sums_before(x: Any) -> Any:
-    """Sums of all earlier rows of `(batch, count, features)`; groups of groups, so that the cost is linear."""
+    """Sums of all earlier rows of `(batch, count, features)`, by groups of groups: the cost is linear."""
     batch, count, features = ops.shape(x)
     if not isinstance(count, int):
         return ops.subtract(ops.cumsum(x, axis=1), x)

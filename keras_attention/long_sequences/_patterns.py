@@ -74,7 +74,7 @@ def last_keys_part(heads: Heads, size: int, num_keys: int) -> Part:
     """Every query and the last keys of all other blocks; only of earlier ones when causal."""
     batch, length, num_heads, _ = ops.shape(heads.query)
     count = _blocks.count_blocks(length, size)
-    total, num_columns = count * size, count * num_keys
+    num_columns = count * num_keys
 
     def fold(x: Any, last: int) -> Any:
         blocks = _blocks.to_blocks(x, count, size)[:, :, size - last :]
@@ -98,7 +98,7 @@ def last_keys_part(heads: Heads, size: int, num_keys: int) -> Part:
 
 
 def stride_part(heads: Heads, size: int) -> Part:
-    """Each query and the keys a multiple of `size` positions away, itself excepted; earlier ones if causal."""
+    """Each query and the keys a multiple of `size` positions away but for itself; earlier ones if causal."""
     batch, length, num_heads, _ = ops.shape(heads.query)
     count = _blocks.count_blocks(length, size)
     folded = _functional.product([batch, size])

@@ -26,7 +26,7 @@ def routed_context(heads: Heads, size: int, num_blocks: int) -> Any:
         return ops.transpose(x, (0, 2, 1, 3))
 
     def gather(x: Any) -> Any:
-        """The chosen blocks, one below the other, of `(rows, count, features)`; a row is a batch or a head."""
+        """The chosen blocks of `(rows, count, features)`, one below the other; a row is a batch or a head."""
         rows, features = ops.shape(x)[0], x.shape[2]
         starts = ops.reshape(count * ops.arange(rows, dtype="int32"), (-1, 1))
         index = ops.add(_functional.reshape(chosen, (rows, -1)), starts)
@@ -82,7 +82,9 @@ def choose_blocks(heads: Heads, size: int, num_blocks: int) -> tuple[Any, Any]:
         return ops.divide(ops.sum(blocks, axis=2), ops.maximum(total, 1.0)), is_real
 
     def by_head(x: Any) -> Any:
-        return ops.transpose(_functional.reshape(x, (ops.shape(x)[0], count, num_heads, head_dim)), (0, 2, 1, 3))
+        return ops.transpose(
+            _functional.reshape(x, (ops.shape(x)[0], count, num_heads, head_dim)), (0, 2, 1, 3)
+        )
 
     query, _ = means(heads.query, heads.query_mask)
     if heads.is_causal:

@@ -25,11 +25,11 @@ class AxialAttention(keras.layers.Layer):
     ```
 
     Both steps are a `MultiHeadAttention` with projections of its own: `row_attention` and `column_attention`.
-    Called by themselves with `return_attention_scores=True`, they give the scores of one axis; there is no one
-    tensor of scores for both, so the layer has no such argument.
+    Called by themselves with `return_attention_scores=True`, they give the scores of one axis; no one tensor
+    holds the scores of both, so the layer has no such argument.
 
-    Differs from the paper: the two steps follow each other within one layer, without a residual sum, a norm or
-    a feed-forward layer between them; there is no masked form for generating images pixel by pixel.
+    Differs from the paper: the two steps follow each other within one layer, without a residual sum, a norm
+    or a feed-forward layer between them; there is no masked form for generating images pixel by pixel.
 
     A mask is boolean, True = attend. A place that is masked attends to nothing and is attended to by nothing.
 

@@ -34,13 +34,13 @@ class LinearAttention(LongSequenceLayer):
     "performer":  phi(x) = exp(P x / key_dim^(1/4) - |x|^2 / (2 sqrt(key_dim))),  P orthogonal random features
     ```
 
-    Differs from the papers: random features are drawn once and kept as a weight that is not trained; they are
-    made stable by a factor that the division cancels, without an added constant. `dropout` drops what the
-    heads return, since there are no scores to drop. With "performer" and a causal mask, keys more than about ten
-    times longer than those of a normalized input get no weight.
+    Differs from the papers: random features are drawn once and kept as a weight that is not trained; a factor
+    that the division cancels keeps them stable, and no constant is added. `dropout` drops what the heads
+    return, since there are no scores to drop. With "performer" and a causal mask, keys of an extreme length
+    get no weight: their features are below what float32 holds.
 
-    Masks are boolean, True = attend, and are AND-ed. There is no `attention_mask`: it would be the matrix that
-    this layer avoids. A query position that may attend to nothing gets zero heads.
+    Masks are boolean, True = attend, and are AND-ed. There is no `attention_mask`: it would be the matrix
+    that this layer avoids. A query position that may attend to nothing gets zero heads.
 
     Args:
         num_heads: Integer. Number of heads.
@@ -145,7 +145,7 @@ class LinearAttention(LongSequenceLayer):
         _validation.check_positive_int("num_features", num_features, optional=True)
         if num_features is not None and feature_map != "performer":
             raise ValueError(
-                '`num_features` is the number of random features of `feature_map="performer"`; leave it `None`. '
+                '`num_features` are the random features of `feature_map="performer"`; leave it `None`. '
                 f"Received: num_features={num_features}, feature_map={feature_map!r}"
             )
         self.feature_map = feature_map

@@ -33,8 +33,8 @@ class LocalAttention(LongSequenceLayer):
     Differs from the paper: global tokens have the same projections as the others; the window does not widen
     from layer to layer and has no gaps.
 
-    Masks are boolean, True = attend, and are AND-ed. There is no `attention_mask`: it would be the matrix that
-    this layer avoids. A query position that may attend to nothing gets zero heads.
+    Masks are boolean, True = attend, and are AND-ed. There is no `attention_mask`: it would be the matrix
+    that this layer avoids. A query position that may attend to nothing gets zero heads.
 
     Args:
         num_heads: Integer. Number of heads.

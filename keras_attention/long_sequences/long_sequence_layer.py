@@ -70,15 +70,15 @@ class LongSequenceLayer(MultiHeadLayer):
         if self._needs_equal_lengths(use_causal_mask) and _validation.differ(query_shape[1], value_shape[1]):
             condition = "" if self._needs_equal_lengths(False) else " under `use_causal_mask=True`"
             raise ValueError(
-                f"`query` and `value` of `{name}` must have the same length{condition}, for position i is the "
-                "same place in both; `MultiHeadAttention` takes two sequences. "
+                f"`query` and `value` of `{name}` must have the same length{condition}, since position i is "
+                "one place in both; `MultiHeadAttention` takes two sequences. "
                 f"Received: query.shape={tuple(query_shape)}, value.shape={tuple(value_shape)}"
             )
         mask = masks["attention_mask"]
         if mask is not None:
             raise ValueError(
-                f"`attention_mask` is nothing for `{name}`, which never forms all pairs of positions. Mask "
-                "positions by `query_mask`, `value_mask` or `key_mask`, or take `MultiHeadAttention`. "
+                f"`attention_mask` is not for `{name}`, which forms no matrix of all pairs. Mask positions "
+                "by `query_mask`, `value_mask` or `key_mask`, or take `MultiHeadAttention`. "
                 f"Received: attention_mask.shape={tuple(mask.shape)}"
             )
         super()._check_call(query_shape, value_shape, use_causal_mask, **masks)

@@ -28,9 +28,10 @@ class SparseAttention(LongSequenceLayer):
     period as block size), text and music ("fixed"), or blocks that the data choose ("top_k").
 
     ```
-    scores[i, j] = softmax over the j that i meets of  query_i W_q · key_j W_k / sqrt(key_dim),  l = block_size
+    scores[i, j] = softmax over the j that i meets of  query_i W_q · key_j W_k / sqrt(key_dim)
 
-    "strided":  |i - j| < l                or  (i - j) mod l = 0
+                with l = block_size:
+    "strided":  |i - j| < l                  or  (i - j) mod l = 0
     "block":    floor(i / l) = floor(j / l)  or  (i - j) mod l = 0
     "fixed":    floor(i / l) = floor(j / l)  or  j mod l >= l - num_columns
     "top_k":    floor(j / l) among the num_blocks blocks of keys with the highest  mean(query) · mean(key),
@@ -41,12 +42,12 @@ class SparseAttention(LongSequenceLayer):
     `length * num_blocks * block_size`.
 
     Differs from the papers: every head attends to both parts of a pattern, and there is a two-sided form
-    without a causal mask. "top_k" chooses for a block of queries, not for each; under a causal mask it does so
-    by the queries of the block before, since its own would tell the first of them about the future. The choice
+    without a causal mask. "top_k" chooses for a block of queries, not for each; under a causal mask by the
+    queries of the block before, since its own would tell the first of them about the future. The choice
     itself has no gradient, what is chosen has.
 
-    Masks are boolean, True = attend, and are AND-ed. There is no `attention_mask`: it would be the matrix that
-    this layer avoids. A query position that may attend to nothing gets zero heads.
+    Masks are boolean, True = attend, and are AND-ed. There is no `attention_mask`: it would be the matrix
+    that this layer avoids. A query position that may attend to nothing gets zero heads.
 
     Args:
         num_heads: Integer. Number of heads.
@@ -101,7 +102,7 @@ class SparseAttention(LongSequenceLayer):
 
     References:
         [Generating Long Sequences with Sparse Transformers](https://arxiv.org/abs/1904.10509),
-        [MoBA: Mixture of Block Attention for Long-Context LLMs](https://arxiv.org/abs/2502.13189) (`"top_k"`).
+        [MoBA: Mixture of Block Attention](https://arxiv.org/abs/2502.13189) (`"top_k"`).
     """
 
     def __init__(
@@ -150,9 +151,12 @@ class SparseAttention(LongSequenceLayer):
         _validation.check_positive_int("block_size", block_size)
         if pattern not in ("strided", "fixed", "block", "top_k"):
             raise ValueError(
-                '`pattern` must be "strided", "fixed", "block" or "top_k". ' f"Received: pattern={pattern!r}"
+                f'`pattern` must be "strided", "fixed", "block" or "top_k". Received: pattern={pattern!r}'
             )
-        for name, value, owner in (("num_blocks", num_blocks, "top_k"), ("num_columns", num_columns, "fixed")):
+        for name, value, owner in (
+            ("num_blocks", num_blocks, "top_k"),
+            ("num_columns", num_columns, "fixed"),
+        ):
             _validation.check_positive_int(name, value, optional=True)
             if value is not None and pattern != owner:
                 raise ValueError(

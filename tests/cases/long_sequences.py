@@ -40,9 +40,7 @@ def linear(query, value, key, *, weights, config, **masks):
 
 def sparse(query, value, key, *, weights, config, **masks):
     size, pattern = config["block_size"], config["pattern"]
-    pairs = reference_long_sequences.sparse_pairs(
-        query.shape[1], size, pattern, config.get("num_columns", 1)
-    )
+    pairs = reference_long_sequences.sparse_pairs(query.shape[1], size, pattern, config.get("num_columns", 1))
     return reference.multi_head(query, value, key, weights, attention_mask=pairs, **masks)[:2]
 
 
@@ -108,9 +106,17 @@ def _lengths(length):
 
 CROSS = ((BATCH, 5, CHANNELS), (BATCH, 7, VALUE_CHANNELS), (BATCH, 7, KEY_CHANNELS))
 
+
 def _sparse(name, config, num_weights=8, reference=sparse, **more):
     return _case(
-        f"sparse_{name}", SparseAttention, reference, config, num_weights, unmoved=KEY_BIAS, **_lengths(19), **more
+        f"sparse_{name}",
+        SparseAttention,
+        reference,
+        config,
+        num_weights,
+        unmoved=KEY_BIAS,
+        **_lengths(19),
+        **more,
     )
 
 
@@ -137,7 +143,13 @@ CASES = [
     _linear("default", {}, **_lengths(67)),  # more than one chunk
     _linear(
         "relu",
-        {"feature_map": "relu", "use_gate": True, "output_shape": (3, 2), "value_dim": VALUE_DIM},
+        {
+            "feature_map": "relu",
+            "key_dim": 13,
+            "use_gate": True,
+            "output_shape": (3, 2),
+            "value_dim": VALUE_DIM,
+        },
         10,
         features=(3, 2),
         **_lengths(7),  # more numbers are nearer to the corner of the ReLU than a difference quotient may be

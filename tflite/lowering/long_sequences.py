@@ -1,4 +1,4 @@
-"""Layers for long sequences without SELECT, which XNNPACK lacks: constants are added, a divisor is bounded."""
+"""Layers for long sequences without SELECT, which XNNPACK lacks: masks are added, divisors are bounded."""
 
 from __future__ import annotations
 
