@@ -28,6 +28,16 @@ def _attend(make: Callable[[], Any], is_pooling: bool = False) -> Callable[[Any]
     return body
 
 
+def _answer(make: Callable[[], Any], num_facts: int) -> Callable[[Any], Any]:
+    """The last state as a question about the others, pooled to so many facts."""
+
+    def body(sequence: Any) -> Any:
+        facts = keras.layers.AveragePooling1D(sequence.shape[1] // num_facts)(sequence)
+        return make()(sequence[:, -1], facts)
+
+    return body
+
+
 LAYERS: dict[str, Callable[[Any], Any]] = {
     "`BahdanauAttention`": _attend(lambda: keras_attention.BahdanauAttention(WIDTH), is_pooling=True),
     "`LuongAttention`": _attend(
@@ -42,6 +52,12 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
     )(x),
     "`ScaledDotProductAttention`": _attend(lambda: keras_attention.ScaledDotProductAttention()),
     "`MultiHeadAttention`": _attend(lambda: keras_attention.MultiHeadAttention(4, WIDTH // 4)),
+    "`MemoryAttention`": _attend(lambda: keras_attention.MemoryAttention(4, WIDTH // 4, num_slots=8)),
+    "`MemoryNetwork`": _answer(lambda: keras_attention.MemoryNetwork(WIDTH, max_facts=64), 64),
+    "`DynamicMemory`": _answer(lambda: keras_attention.DynamicMemory(WIDTH), 64),
+    "`DynamicMemory` (GRU over 8 facts)": _answer(
+        lambda: keras_attention.DynamicMemory(WIDTH, episode="gru"), 8
+    ),
     "`keras.layers.MultiHeadAttention`": _attend(lambda: keras.layers.MultiHeadAttention(4, WIDTH // 4)),
     "`keras.layers.LSTM`": lambda x: keras.layers.LSTM(WIDTH, return_sequences=True)(x),
     "`keras.layers.GRU`": lambda x: keras.layers.GRU(WIDTH, return_sequences=True)(x),

@@ -13,13 +13,19 @@ if TYPE_CHECKING:
     from keras_attention.attention.luong_attention import LuongAttention
     from keras_attention.attention.multi_head_attention import MultiHeadAttention
     from keras_attention.attention.scaled_dot_product_attention import ScaledDotProductAttention
+    from keras_attention.memory.dynamic_memory import DynamicMemory
+    from keras_attention.memory.memory_attention import MemoryAttention
+    from keras_attention.memory.memory_network import MemoryNetwork
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AttentionPooling",
     "BahdanauAttention",
+    "DynamicMemory",
     "LuongAttention",
+    "MemoryAttention",
+    "MemoryNetwork",
     "MultiHeadAttention",
     "ScaledDotProductAttention",
     "__version__",
@@ -28,7 +34,10 @@ __all__ = [
 _MODULES = {
     "AttentionPooling": "attention.attention_pooling",
     "BahdanauAttention": "attention.bahdanau_attention",
+    "DynamicMemory": "memory.dynamic_memory",
     "LuongAttention": "attention.luong_attention",
+    "MemoryAttention": "memory.memory_attention",
+    "MemoryNetwork": "memory.memory_network",
     "MultiHeadAttention": "attention.multi_head_attention",
     "ScaledDotProductAttention": "attention.scaled_dot_product_attention",
 }
