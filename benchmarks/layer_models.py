@@ -48,12 +48,26 @@ def _decode(sequence: Any) -> Any:
     half = sequence.shape[1] // 2
     block = keras_attention.TransformerDecoderBlock(2 * WIDTH, 4)
     return block(sequence[:, half:], sequence[:, :half])
+
+
 def _attend_grid(make: Callable[[], Any]) -> Callable[[Any], Any]:
     """Attention over the sequence folded into rows of eight steps."""
+
     def body(sequence: Any) -> Any:
         grid = keras.layers.Reshape((-1, 8, WIDTH))(sequence)
         attended = keras.layers.Reshape(sequence.shape[1:])(make()(grid))
         return keras.layers.LayerNormalization()(sequence + attended)
+
+    return body
+
+
+def _answer(make: Callable[[], Any], num_facts: int) -> Callable[[Any], Any]:
+    """The last state as a question about the others, pooled to so many facts."""
+
+    def body(sequence: Any) -> Any:
+        facts = keras.layers.AveragePooling1D(sequence.shape[1] // num_facts)(sequence)
+        return make()(sequence[:, -1], facts)
+
     return body
 
 
@@ -87,13 +101,22 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
     "`LocalAttention`": _attend(lambda: keras_attention.LocalAttention(4, WIDTH // 4, 8)),
     "`LocalAttention`, a global token": _attend(
         lambda: keras_attention.LocalAttention(4, WIDTH // 4, 8, num_global_tokens=1)
+    ),
     "`LinearAttention`": _attend(lambda: keras_attention.LinearAttention(4, WIDTH // 4)),
     "`LinearAttention`, Performer": _attend(
         lambda: keras_attention.LinearAttention(4, WIDTH // 4, "performer")
+    ),
     "`SparseAttention`": _attend(lambda: keras_attention.SparseAttention(4, WIDTH // 4, 8)),
     "`SparseAttention`, top-k blocks": _attend(
         lambda: keras_attention.SparseAttention(4, WIDTH // 4, 8, "top_k")
+    ),
     "`AxialAttention`": _attend_grid(lambda: keras_attention.AxialAttention(4, WIDTH // 4)),
+    "`MemoryAttention`": _attend(lambda: keras_attention.MemoryAttention(4, WIDTH // 4, num_slots=8)),
+    "`MemoryNetwork`": _answer(lambda: keras_attention.MemoryNetwork(WIDTH, max_facts=64), 64),
+    "`DynamicMemory`": _answer(lambda: keras_attention.DynamicMemory(WIDTH), 64),
+    "`DynamicMemory` (GRU over 8 facts)": _answer(
+        lambda: keras_attention.DynamicMemory(WIDTH, episode="gru"), 8
+    ),
     "`keras.layers.MultiHeadAttention`": _attend(lambda: keras.layers.MultiHeadAttention(4, WIDTH // 4)),
     "`keras.layers.LSTM`": lambda x: keras.layers.LSTM(WIDTH, return_sequences=True)(x),
     "`keras.layers.GRU`": lambda x: keras.layers.GRU(WIDTH, return_sequences=True)(x),

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from keras_attention.masks import combine_masks
     from keras_attention.masks import padding_mask
     from keras_attention.masks import sliding_window_mask
+    from keras_attention.memory.dynamic_memory import DynamicMemory
+    from keras_attention.memory.memory_attention import MemoryAttention
+    from keras_attention.memory.memory_network import MemoryNetwork
     from keras_attention.positions.alibi import ALiBi
     from keras_attention.positions.learned_position_embedding import LearnedPositionEmbedding
     from keras_attention.positions.relative_position_bias import RelativePositionBias
@@ -36,10 +39,13 @@ __all__ = [
     "AttentionPooling",
     "AxialAttention",
     "BahdanauAttention",
+    "DynamicMemory",
     "LearnedPositionEmbedding",
     "LinearAttention",
     "LocalAttention",
     "LuongAttention",
+    "MemoryAttention",
+    "MemoryNetwork",
     "MultiHeadAttention",
     "RelativePositionBias",
     "RotaryEmbedding",
@@ -60,10 +66,13 @@ _MODULES = {
     "AttentionPooling": "attention.attention_pooling",
     "AxialAttention": "long_sequences.axial_attention",
     "BahdanauAttention": "attention.bahdanau_attention",
+    "DynamicMemory": "memory.dynamic_memory",
     "LearnedPositionEmbedding": "positions.learned_position_embedding",
     "LinearAttention": "long_sequences.linear_attention",
     "LocalAttention": "long_sequences.local_attention",
     "LuongAttention": "attention.luong_attention",
+    "MemoryAttention": "memory.memory_attention",
+    "MemoryNetwork": "memory.memory_network",
     "MultiHeadAttention": "attention.multi_head_attention",
     "RelativePositionBias": "positions.relative_position_bias",
     "RotaryEmbedding": "positions.rotary_embedding",

@@ -3,9 +3,17 @@
 from cases import attention
 from cases import blocks
 from cases import long_sequences
+from cases import memory
 from cases import pooling
 from cases import positions
 from cases.case import Case
 
-CASES: list[Case] = [*attention.CASES, *blocks.CASES, *long_sequences.CASES, *pooling.CASES, *positions.CASES]
+CASES: list[Case] = [
+    *attention.CASES,
+    *blocks.CASES,
+    *long_sequences.CASES,
+    *memory.CASES,
+    *pooling.CASES,
+    *positions.CASES,
+]
 assert len({case.name for case in CASES}) == len(CASES), "each case has a name of its own"

@@ -39,6 +39,8 @@ class Case:
         is_zero_when_masked: whether a query that may attend to nothing gives zeros (without biases), so that
             the output has no part which goes around the attention.
         keys_masked_by: masks that, all False, leave nothing to attend to.
+        gradient_tolerance: least relative tolerance of gradients against central differences, for functions
+            with kinks that a difference may cross.
         int8_db: least SQNR of its test model in int8.
     """
 
@@ -60,6 +62,7 @@ class Case:
     passes_mask: bool = True
     is_zero_when_masked: bool = True
     keys_masked_by: tuple[str, ...] = ()
+    gradient_tolerance: float = 0.0
     int8_db: float = 30.0
 
     def __str__(self) -> str:

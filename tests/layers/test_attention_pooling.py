@@ -55,7 +55,7 @@ def test_golden_last_position():
 
 def test_last_position_is_the_last_that_is_not_masked(rng):
     inputs = normal(rng, 4, LENGTH, CHANNELS)
-    ends = [LENGTH, 4, 1, 0]
+    ends = [LENGTH, 4, 2, 0]
     mask = np.arange(LENGTH)[None] < np.array(ends)[:, None]
     mask[0, 2] = False  # a gap is no end
     layer = AttentionPooling(query="last", score="general", output_units=OUTPUT_UNITS)
@@ -174,7 +174,7 @@ def test_scores_find_the_step_that_the_label_depends_on(make):
     symbol = keras.Input((16, 4))
     vector, scores = make()(keras.layers.Dense(8)(symbol), return_attention_scores=True)
     model = keras.Model(symbol, keras.layers.Dense(1, activation="sigmoid")(vector))
-    model.compile(keras.optimizers.Adam(0.05), "binary_crossentropy", ["accuracy"])
+    model.compile(keras.optimizers.Adam(0.05), "binary_crossentropy", metrics=["accuracy"])
     model.fit(inputs, labels, epochs=15, batch_size=64, verbose=0)
     assert model.evaluate(inputs, labels, verbose=0)[1] > 0.95
     found = keras.Model(symbol, scores).predict(inputs, verbose=0)

@@ -283,7 +283,7 @@ def test_numerical_gradients(case, rng, masked):
             return weighted_sum(output, factors)
 
         arrays = [inputs[i] for i in floats] + [np.float64(w.numpy()) for w in moving]
-        check_gradients(total, arrays)
+        check_gradients(total, arrays, case.gradient_tolerance)
 
 
 @pytest.mark.parametrize("with_scores", [False, True], ids=["output", "with_scores"])

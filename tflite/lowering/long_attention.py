@@ -19,6 +19,7 @@ from keras import ops
 
 from keras_attention import BahdanauAttention
 from keras_attention import LuongAttention
+from keras_attention import MemoryAttention
 from keras_attention import MultiHeadAttention
 from keras_attention import ScaledDotProductAttention
 from keras_attention import _masks
@@ -142,7 +143,7 @@ def _attend_own(
     rest = (training, return_attention_scores)
     if isinstance(layer, BahdanauAttention) or getattr(layer, "score", None) == "concat":
         per_pair = query.shape[-1]
-    elif isinstance(layer, MultiHeadAttention):
+    elif isinstance(layer, (MultiHeadAttention, MemoryAttention)):
         per_pair = layer.num_heads
     else:
         per_pair = math.prod(query.shape[1:-2])
@@ -185,6 +186,7 @@ _METHODS: tuple[tuple[Any, str, Any], ...] = (
     (keras.layers.Attention, "call", _call_keras_attention),
     (MultiHeadAttention, "_attend", functools.partial(_attend_own, 1)),
     (MultiHeadAttention, "_attend_in_blocks", _attend_in_blocks),
+    (MemoryAttention, "_attend", functools.partial(_attend_own, 1)),
     (ScaledDotProductAttention, "_attend", functools.partial(_attend_own, -2)),
     (BahdanauAttention, "_attend", functools.partial(_attend_own, -2)),
     (LuongAttention, "_attend", functools.partial(_attend_own, -2)),
