@@ -84,8 +84,8 @@ def _list_move(layer: Any, new: Any, copy_weights: Any, keeps_trainable: bool = 
         attention_mask: Any = None,
         **kwargs: Any,
     ) -> Any:
-        if key_mask is not None or attention_mask is not None:
-            raise moves.refuse(layer, "it is called with a `key_mask` or an `attention_mask`, which Keras' lacks")
+        if attention_mask is not None or key_mask is not value_mask and key_mask is not None:
+            raise moves.refuse(layer, "it is called with an `attention_mask` or a `key_mask`, which Keras' lacks")
         if len(query.shape) != 3:
             raise moves.refuse(
                 layer, f"Keras' takes queries of rank 3. Received: query.shape={tuple(query.shape)}"
