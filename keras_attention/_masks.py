@@ -88,9 +88,7 @@ def merge_masks(
         query_start: Position of the first query among the keys, an integer or a scalar tensor.
     """
     heads = (1,) * (ndim - 3)
-    merged = position_mask(
-        query_length, key_length, ndim, use_causal_mask, sliding_window, query_start
-    )
+    merged = position_mask(query_length, key_length, ndim, use_causal_mask, sliding_window, query_start)
     for mask in (value_mask, key_mask):
         if mask is not None:
             batch = ops.shape(mask)[0]

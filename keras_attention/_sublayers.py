@@ -11,7 +11,11 @@ import keras
 
 def serialize(layer: Any) -> Any:
     """The layer as a value of a config, which JSON takes; `None` stays `None`."""
-    return None if layer is None else keras.saving.serialize_keras_object(layer)
+    if layer is None:
+        return None
+    serialized = keras.saving.serialize_keras_object(layer)
+    # The layer that holds it builds it: the config is the same before and after.
+    return {name: value for name, value in serialized.items() if name != "build_config"}
 
 
 def revive(config: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

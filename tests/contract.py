@@ -56,18 +56,17 @@ def make_masks(rng, names, batch, query_length, key_length):
 
 @contextlib.contextmanager
 def float64():
-    """Switches float64 on for JAX, the only backend where it is off."""
-    if keras.config.backend() != "jax":
-        yield
-        return
-    import jax
+    """Layers made here compute in float64; on JAX it is off otherwise."""
+    policy = keras.config.dtype_policy()
+    with contextlib.ExitStack() as stack:
+        stack.callback(keras.config.set_dtype_policy, policy)
+        keras.config.set_dtype_policy("float64")
+        if keras.config.backend() == "jax":
+            import jax
 
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    try:
+            stack.callback(jax.config.update, "jax_enable_x64", jax.config.jax_enable_x64)
+            jax.config.update("jax_enable_x64", True)
         yield
-    finally:
-        jax.config.update("jax_enable_x64", before)
 
 
 def gradients(function, arrays):

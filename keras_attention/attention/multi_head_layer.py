@@ -100,7 +100,9 @@ class MultiHeadLayer(AttentionLayer):
         self._query_dense = self._head_projection("query", query_shape[-1], heads, self.key_dim)
         self._key_dense = self._head_projection("key", key_shape[-1], shared, self.key_dim)
         if self.use_gate:
-            self._gate_dense = self._head_projection("gate", query_shape[-1], heads, self.value_dim, "sigmoid")
+            self._gate_dense = self._head_projection(
+                "gate", query_shape[-1], heads, self.value_dim, "sigmoid"
+            )
         self._value_dense = self._head_projection("value", value_shape[-1], shared, self.value_dim)
         if self.use_query_key_norm:
             self._query_norm = self._head_norm("query_norm", heads)
