@@ -54,6 +54,16 @@ def _position_heads(rotary: Any = None, bias: Any = None) -> Callable[[Any], Any
 
 LAYERS: dict[str, Callable[[Any], Any]] = {
     "`BahdanauAttention`": _attend(lambda: keras_attention.BahdanauAttention(WIDTH), is_pooling=True),
+    "`LuongAttention`": _attend(
+        lambda: keras_attention.LuongAttention("general", output_units=WIDTH), is_pooling=True
+    ),
+    "`AttentionPooling`": lambda x: keras_attention.AttentionPooling()(x),
+    "`AttentionPooling` (additive, last position)": lambda x: keras_attention.AttentionPooling(
+        query="last", score="additive", output_units=WIDTH
+    )(x),
+    "`AttentionPooling` (4 heads)": lambda x: keras_attention.AttentionPooling(
+        4, WIDTH // 4, use_bias=True
+    )(x),
     "`ScaledDotProductAttention`": _attend(lambda: keras_attention.ScaledDotProductAttention()),
     "`MultiHeadAttention`": _attend(lambda: keras_attention.MultiHeadAttention(4, WIDTH // 4)),
     "`SinusoidalPositionEncoding`": _encode(lambda: keras_attention.SinusoidalPositionEncoding()),

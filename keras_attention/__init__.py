@@ -8,9 +8,14 @@ import wrapt
 from keras_attention import lazy
 
 if TYPE_CHECKING:
+    from keras_attention.attention.attention_pooling import AttentionPooling
     from keras_attention.attention.bahdanau_attention import BahdanauAttention
+    from keras_attention.attention.luong_attention import LuongAttention
     from keras_attention.attention.multi_head_attention import MultiHeadAttention
     from keras_attention.attention.scaled_dot_product_attention import ScaledDotProductAttention
+    from keras_attention.migration.legacy_files import load_legacy_model
+    from keras_attention.migration.moving import from_keras
+    from keras_attention.migration.moving import to_keras
     from keras_attention.positions.alibi import ALiBi
     from keras_attention.positions.learned_position_embedding import LearnedPositionEmbedding
     from keras_attention.positions.relative_position_bias import RelativePositionBias
@@ -21,25 +26,35 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ALiBi",
+    "AttentionPooling",
     "BahdanauAttention",
     "LearnedPositionEmbedding",
+    "LuongAttention",
     "MultiHeadAttention",
     "RelativePositionBias",
     "RotaryEmbedding",
     "ScaledDotProductAttention",
     "SinusoidalPositionEncoding",
     "__version__",
+    "from_keras",
+    "load_legacy_model",
+    "to_keras",
 ]
 
 _MODULES = {
     "ALiBi": "positions.alibi",
+    "AttentionPooling": "attention.attention_pooling",
     "BahdanauAttention": "attention.bahdanau_attention",
     "LearnedPositionEmbedding": "positions.learned_position_embedding",
+    "LuongAttention": "attention.luong_attention",
     "MultiHeadAttention": "attention.multi_head_attention",
     "RelativePositionBias": "positions.relative_position_bias",
     "RotaryEmbedding": "positions.rotary_embedding",
     "ScaledDotProductAttention": "attention.scaled_dot_product_attention",
     "SinusoidalPositionEncoding": "positions.sinusoidal_position_encoding",
+    "from_keras": "migration.moving",
+    "load_legacy_model": "migration.legacy_files",
+    "to_keras": "migration.moving",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one that exists

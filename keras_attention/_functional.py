@@ -155,6 +155,23 @@ def project(x: Any, kernel: Any, bias: Any = None, num_input_axes: int = 1) -> A
     return x if len(output_sizes) == 1 else reshape(x, (batch, length, *output_sizes))
 
 
+def project_parts(parts: Sequence[Any], kernel: Any, bias: Any = None) -> Any:
+    """`concat(parts) @ kernel + bias` without the concatenation: in int8 each part keeps its own range.
+
+    Args:
+        parts: Tensors of shape `(..., channels_i)`.
+        kernel: Tensor of shape `(sum of channels_i, units)`.
+        bias: Tensor of shape `(units,)` or `None`.
+    """
+    result, start = bias, 0
+    for part in parts:
+        stop = start + part.shape[-1]
+        product = ops.matmul(part, kernel[start:stop])
+        result = product if result is None else ops.add(product, result)
+        start = stop
+    return result
+
+
 def fused_attention(
     query: Any,
     key: Any,

@@ -61,6 +61,13 @@ def check_layer(name: str, value: Any, method: str = "call") -> None:
         )
 
 
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Raises unless `value` is one of the strings."""
+    if value not in choices:
+        allowed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"`{name}` must be one of {allowed}. Received: {name}={value!r}")
+
+
 def int_tuple(name: str, value: Any, positive: bool = False) -> tuple[int, ...] | None:
     """`value`, an integer or a sequence of integers, as a tuple; `None` stays `None`."""
     if value is None:
@@ -144,12 +151,7 @@ def check_masks(
         ("value_mask", value_mask, key_mask_shape),
         ("key_mask", key_mask, key_mask_shape),
     ):
-        _check_mask_dtype(name, mask)
-        if mask is not None and not _matches(mask.shape, expected):
-            raise ValueError(
-                f"`{name}` must have shape {tuple(expected)}, True where a position takes part. "
-                f"Received: {name}.shape={tuple(mask.shape)}"
-            )
+        check_mask(name, mask, expected)
     _check_mask_dtype("attention_mask", attention_mask)
     if attention_mask is None:
         return
@@ -162,6 +164,16 @@ def check_masks(
         raise ValueError(
             f"`attention_mask` must broadcast to the attention scores, {tuple(scores_shape)}; the batch and "
             f"the heads may be left out. Received: attention_mask.shape={tuple(attention_mask.shape)}"
+        )
+
+
+def check_mask(name: str, mask: Any, shape: Sequence[Any]) -> None:
+    """Raises unless the mask, if there is one, has the shape and is no float mask."""
+    _check_mask_dtype(name, mask)
+    if mask is not None and not _matches(mask.shape, shape):
+        raise ValueError(
+            f"`{name}` must have shape {tuple(shape)}, True where a position takes part. "
+            f"Received: {name}.shape={tuple(mask.shape)}"
         )
 
 

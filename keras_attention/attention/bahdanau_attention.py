@@ -7,15 +7,13 @@ from typing import Any
 import keras
 
 from keras_attention import _functional
-from keras_attention import _masks
 from keras_attention import _validation
 from keras_attention import _weights
-from keras_attention.attention import steps
-from keras_attention.attention.attention_layer import AttentionLayer
+from keras_attention.attention.step_layer import StepLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class BahdanauAttention(AttentionLayer):
+class BahdanauAttention(StepLayer):
     """Additive attention with learned projections of queries and keys.
 
     Use it where queries and keys come from different places and have different widths, such as the state of
@@ -125,24 +123,9 @@ class BahdanauAttention(AttentionLayer):
         self.bias = _weights.add_bias(self, "bias", (self.units,))
         self.built = True
 
-    def _compute(
-        self,
-        query: Any,
-        value: Any,
-        key: Any,
-        masks: dict[str, Any],
-        training: bool | None,
-        return_attention_scores: bool,
-    ) -> tuple[Any, Any]:
-        is_step = len(query.shape) == 2
-        if is_step:
-            query, masks = steps.as_sequence(query, masks)
-        lengths = (keras.ops.shape(query)[1], keras.ops.shape(key)[1])
-        mask = _masks.merge_masks(*lengths, 3, **masks)
+    def _project(self, query: Any, key: Any) -> tuple[Any, Any]:
         query = _functional.project(query, self.query_kernel, self.bias)
-        key = _functional.project(key, self.key_kernel)
-        context, scores = self._attend(query, key, value, mask, training, return_attention_scores)
-        return steps.without_query_axis(context, scores) if is_step else (context, scores)
+        return query, _functional.project(key, self.key_kernel)
 
     def _attend(
         self,
@@ -156,13 +139,6 @@ class BahdanauAttention(AttentionLayer):
         """Attention of projected queries and keys, `(batch, length, units)`."""
         logits = _functional.additive_logits(query, key, self.score_kernel)
         return _functional.attend(logits, value, mask, lambda x: self._dropout_layer(x, training=training))
-
-    def _check_shapes(self, query_shape: Any, value_shape: Any, key_shape: Any) -> None:
-        steps.check_shapes(query_shape, value_shape, key_shape)
-
-    def _check_call(self, query_shape: Any, value_shape: Any, use_causal_mask: bool, **masks: Any) -> None:
-        steps.check_call(query_shape, value_shape, use_causal_mask, **masks)
-        super()._check_call(query_shape, value_shape, use_causal_mask, **masks)
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -37,6 +37,9 @@ class SetMask(keras.layers.Layer):
         _masks.attach(outputs, new_mask)
         return outputs
 
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config()  # says that there are no further arguments
+
 
 @keras.saving.register_keras_serializable(package="keras_attention")
 class PairMask(keras.layers.Layer):

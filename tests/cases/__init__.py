@@ -1,8 +1,9 @@
 """Every public layer of the package, in the ways that the shared tests try it."""
 
 from cases import attention
+from cases import pooling
 from cases import positions
 from cases.case import Case
 
-CASES: list[Case] = [*attention.CASES, *positions.CASES]
+CASES: list[Case] = [*attention.CASES, *pooling.CASES, *positions.CASES]
 assert len({case.name for case in CASES}) == len(CASES), "each case has a name of its own"

@@ -18,6 +18,7 @@ import numpy as np
 from keras import ops
 
 from keras_attention import BahdanauAttention
+from keras_attention import LuongAttention
 from keras_attention import MultiHeadAttention
 from keras_attention import ScaledDotProductAttention
 from keras_attention import _masks
@@ -139,7 +140,7 @@ def _attend_own(
 ) -> tuple[Any, Any]:
     """Stand in for `_attend` of this package's layers, whose query and key length are on the same axis."""
     rest = (training, return_attention_scores)
-    if isinstance(layer, BahdanauAttention):
+    if isinstance(layer, BahdanauAttention) or getattr(layer, "score", None) == "concat":
         per_pair = query.shape[-1]
     elif isinstance(layer, MultiHeadAttention):
         per_pair = layer.num_heads
@@ -168,6 +169,7 @@ _METHODS: tuple[tuple[Any, str, Any], ...] = (
     (MultiHeadAttention, "_attend", functools.partial(_attend_own, 1)),
     (ScaledDotProductAttention, "_attend", functools.partial(_attend_own, -2)),
     (BahdanauAttention, "_attend", functools.partial(_attend_own, -2)),
+    (LuongAttention, "_attend", functools.partial(_attend_own, -2)),
 )
 
 
