@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from keras_attention.attention.luong_attention import LuongAttention
     from keras_attention.attention.multi_head_attention import MultiHeadAttention
     from keras_attention.attention.scaled_dot_product_attention import ScaledDotProductAttention
+    from keras_attention.blocks.transformer_decoder_block import TransformerDecoderBlock
+    from keras_attention.blocks.transformer_encoder_block import TransformerEncoderBlock
+    from keras_attention.masks import causal_mask
+    from keras_attention.masks import combine_masks
+    from keras_attention.masks import padding_mask
+    from keras_attention.masks import sliding_window_mask
     from keras_attention.migration.legacy_files import load_legacy_model
     from keras_attention.migration.moving import from_keras
     from keras_attention.migration.moving import to_keras
@@ -35,9 +41,15 @@ __all__ = [
     "RotaryEmbedding",
     "ScaledDotProductAttention",
     "SinusoidalPositionEncoding",
+    "TransformerDecoderBlock",
+    "TransformerEncoderBlock",
     "__version__",
+    "causal_mask",
+    "combine_masks",
     "from_keras",
     "load_legacy_model",
+    "padding_mask",
+    "sliding_window_mask",
     "to_keras",
 ]
 
@@ -52,8 +64,14 @@ _MODULES = {
     "RotaryEmbedding": "positions.rotary_embedding",
     "ScaledDotProductAttention": "attention.scaled_dot_product_attention",
     "SinusoidalPositionEncoding": "positions.sinusoidal_position_encoding",
+    "TransformerDecoderBlock": "blocks.transformer_decoder_block",
+    "TransformerEncoderBlock": "blocks.transformer_encoder_block",
+    "causal_mask": "masks",
+    "combine_masks": "masks",
     "from_keras": "migration.moving",
     "load_legacy_model": "migration.legacy_files",
+    "padding_mask": "masks",
+    "sliding_window_mask": "masks",
     "to_keras": "migration.moving",
 }
 

@@ -152,7 +152,7 @@ def check_masks(
         ("key_mask", key_mask, key_mask_shape),
     ):
         check_mask(name, mask, expected)
-    _check_mask_dtype("attention_mask", attention_mask)
+    check_mask_dtype("attention_mask", attention_mask)
     if attention_mask is None:
         return
     ndim, num_trailing = len(attention_mask.shape), 2 * num_attention_axes
@@ -169,7 +169,7 @@ def check_masks(
 
 def check_mask(name: str, mask: Any, shape: Sequence[Any]) -> None:
     """Raises unless the mask, if there is one, has the shape and is no float mask."""
-    _check_mask_dtype(name, mask)
+    check_mask_dtype(name, mask)
     if mask is not None and not _matches(mask.shape, shape):
         raise ValueError(
             f"`{name}` must have shape {tuple(shape)}, True where a position takes part. "
@@ -177,7 +177,7 @@ def check_mask(name: str, mask: Any, shape: Sequence[Any]) -> None:
         )
 
 
-def _check_mask_dtype(name: str, mask: Any) -> None:
+def check_mask_dtype(name: str, mask: Any) -> None:
     """Raises for a float mask: one that is meant to be added, 0 and -1e9, would say the opposite."""
     dtype = getattr(mask, "dtype", None)
     if dtype is not None and keras.backend.is_float_dtype(keras.backend.standardize_dtype(dtype)):
