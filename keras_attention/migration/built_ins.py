@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import keras
@@ -16,6 +17,8 @@ from keras_attention.migration import moves
 from keras_attention.migration.moves import Move
 
 MASKS = ("query_mask", "value_mask", "key_mask", "attention_mask")
+UNMASKED = ("query", "value", "key")
+"""`keras.layers.MultiHeadAttention` sets the masks of these to `None`, on the tensors themselves."""
 
 
 def find(layer: keras.layers.Layer) -> Move | None:
@@ -72,16 +75,16 @@ def _list_move(layer: Any, new: Any, copy_weights: Any) -> Move:
     def call(inputs: Any, mask: Any = None, **kwargs: Any) -> Any:
         tensors = list(inputs)
         given = mask is not None
-        masks = list(mask) if given else [getattr(x, "_keras_mask", None) for x in tensors]
+        masks = list(mask) if given else [moves.mask_of(x) for x in tensors]
         masks = [None if x is None else as_bool(x) for x in masks[:2]]
         # Keras looks at two masks, those given or those attached; ours would take every one attached.
         for index, tensor in enumerate(tensors):
             wanted = masks[min(index, 1)]
-            if wanted is None and getattr(tensor, "_keras_mask", None) is not None:
+            if wanted is None and moves.mask_of(tensor) is not None:
                 tensors[index] = set_mask(tensor)
         query, value, key = tensors if len(tensors) == 3 else (*tensors, None)
         names = {"query_mask": masks[0], "value_mask": masks[1]}
-        if key is not None and getattr(key, "_keras_mask", None) is not None:
+        if key is not None and moves.mask_of(key) is not None:
             names["key_mask"] = masks[1]
         if given or "key_mask" in names:
             kwargs.update({name: value for name, value in names.items() if value is not None})
@@ -103,7 +106,7 @@ def move_multi_head_attention(layer: Any) -> Move:
     new = MultiHeadAttention.from_config(
         {**layer.get_config(), **moves.common_config(layer), "flash_attention": _flash(layer)}
     )
-    return _heads_move(layer, new)
+    return dataclasses.replace(_heads_move(layer, new), unmasked=UNMASKED)
 
 
 def move_group_query_attention(layer: Any) -> Move:

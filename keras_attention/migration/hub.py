@@ -64,7 +64,7 @@ def _move_encoder(layer: Any) -> Move:
             options["attention_mask"] = built_ins.as_bool(attention_mask)
         return new(inputs, **options)
 
-    return Move(new, lambda: _copy(layer, new, PARTS), call)
+    return Move(new, lambda: _copy(layer, new, PARTS), call, unmasked=_unmasked(layer))
 
 
 def _move_block(layer: TransformerEncoderBlock) -> Move:
@@ -79,7 +79,8 @@ def _move_block(layer: TransformerEncoderBlock) -> Move:
     for name, value in unlike.items():
         if value is not None:
             raise moves.refuse(
-                layer, f"keras-hub's `TransformerEncoder` does not have this option. Received: {name}={value!r}"
+                layer,
+                f"keras-hub's `TransformerEncoder` does not have this option. Received: {name}={value!r}",
             )
     if _encoder_class() is None:
         raise moves.refuse(layer, "its equal is keras-hub's `TransformerEncoder`: `import keras_hub` first")
@@ -97,7 +98,9 @@ def _move_block(layer: TransformerEncoderBlock) -> Move:
 
     def call(inputs: Any, mask: Any = None, use_causal_mask: bool = False, **options: Any) -> Any:
         if use_causal_mask:
-            raise moves.refuse(layer, "it is called with `use_causal_mask=True`, which keras-hub's layer lacks")
+            raise moves.refuse(
+                layer, "it is called with `use_causal_mask=True`, which keras-hub's layer lacks"
+            )
         attention_mask = options.get("attention_mask")
         if attention_mask is not None and len(attention_mask.shape) != 3:
             raise moves.refuse(
@@ -107,7 +110,13 @@ def _move_block(layer: TransformerEncoderBlock) -> Move:
             )
         return new(inputs, padding_mask=mask, **options)
 
-    return Move(new, lambda: _copy(layer, new, {ours: theirs for theirs, ours in PARTS.items()}), call)
+    back = {ours: theirs for theirs, ours in PARTS.items()}
+    return Move(new, lambda: _copy(layer, new, back), call, unmasked=_unmasked(layer))
+
+
+def _unmasked(layer: Any) -> tuple[str, ...]:
+    """Without a norm in between, the inputs go to `keras.layers.MultiHeadAttention` as they are."""
+    return () if layer.normalize_first else ("inputs",)
 
 
 def _copy(layer: Any, new: Any, parts: dict[str, str]) -> None:

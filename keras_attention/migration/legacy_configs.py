@@ -19,7 +19,11 @@ REFUSED = {
     "ResidualScaledDotProductAttention": "no layer of ours adds the scores of the layer before to its own",
 }
 OBJECTS = {f"{cls.package}>{cls.__name__}": cls for cls in SIGNS}
-FUNCTIONAL = {"module": "keras.src.models.functional", "class_name": "Functional", "registered_name": "Functional"}
+FUNCTIONAL = {
+    "module": "keras.src.models.functional",
+    "class_name": "Functional",
+    "registered_name": "Functional",
+}
 
 
 def of_layers(config: Any) -> Iterator[dict[str, Any]]:
@@ -41,18 +45,23 @@ def rewrite(model_config: dict[str, Any]) -> int:
         name = entry["class_name"]
         name = name.split(">")[-1] if isinstance(name, str) else name
         if name in REFUSED:
-            raise ValueError(f"The `{name}` layer {entry['config'].get('name')!r} cannot be moved: {REFUSED[name]}.")
+            raise ValueError(
+                f"The `{name}` layer {entry['config'].get('name')!r} cannot be moved: {REFUSED[name]}."
+            )
         for cls, signs in SIGNS.items():
             if name == cls.__name__ and signs <= set(entry["config"]):
                 title = f"{cls.package}>{name}"
                 entry.update(class_name=title, registered_name=title, module=None)
                 count += 1
-        if name in ("Functional", "Model") and "module" in entry:  # a .keras file, which names Keras 2's modules
+        if (
+            name in ("Functional", "Model") and "module" in entry
+        ):  # a .keras file, which names Keras 2's modules
             entry.update(FUNCTIONAL)
         if name == "Sequential":
             _give_input(entry["config"])
         if name in ("Functional", "Model"):
             _count_calls_from_zero(entry["config"])
+            _unwrap_single_tensors(entry["config"])
         if name != "InputLayer":
             entry["config"].pop("batch_input_shape", None)
         if entry["config"].pop("time_major", False):
@@ -87,6 +96,14 @@ def _count_calls_from_zero(config: dict[str, Any]) -> None:
         if all(call[1] > 0 for call in calls + outputs if call[0] == name):
             for call in calls if kind != "Sequential" else calls + outputs:
                 call[1] -= call[0] == name
+
+
+def _unwrap_single_tensors(config: dict[str, Any]) -> None:
+    """A single input or output was written as a list of one, which Keras 3 would ask for, or return."""
+    for key in ("input_layers", "output_layers"):
+        tensors = config.get(key)
+        if isinstance(tensors, list) and len(tensors) == 1 and isinstance(tensors[0], list):
+            config[key] = tensors[0]
 
 
 def _calls(nodes: Any, names: dict[str, str]) -> Iterator[list[Any]]:

@@ -16,7 +16,9 @@ from keras_attention.migration import legacy_configs
 from keras_attention.migration import legacy_moves
 from keras_attention.migration import rewriting
 
-PACKAGES = "`SeqSelfAttention`, `SeqWeightedAttention` and `ScaledDotProductAttention` of keras-self-attention, or "
+PACKAGES = (
+    "`SeqSelfAttention`, `SeqWeightedAttention` and `ScaledDotProductAttention` of keras-self-attention, or "
+)
 PACKAGES += "`Attention` of the package attention"
 
 
@@ -24,7 +26,6 @@ def load_legacy_model(
     path: str | os.PathLike[str],
     architecture: str | os.PathLike[str] | None = None,
     custom_objects: dict[str, Any] | None = None,
-    compile: bool = False,
     safe_mode: bool = True,
 ) -> Any:
     """Read a model of Keras 2 whose attention layers come from `attention` or keras-self-attention.
@@ -38,18 +39,17 @@ def load_legacy_model(
             `architecture`, one of `model.save_weights`.
         architecture: a file with the text of `model.to_json()`, for a file that only holds weights.
         custom_objects: other classes and functions of yours that the file names, for Keras 3.
-        compile: whether to compile the model as it was. The state of the optimizer is not carried over.
         safe_mode: whether to refuse Lambda layers, whose code the file holds.
 
     Returns:
-        A `keras.Model`.
+        A `keras.Model`, not compiled: the state of an optimizer is not carried over.
     """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
     with tempfile.TemporaryDirectory() as folder:
         objects = {**legacy_configs.OBJECTS, **(custom_objects or {})}
-        model = _read(path, architecture, Path(folder), objects, compile, safe_mode)
+        model = _read(path, architecture, Path(folder), objects, safe_mode)
         with keras.saving.custom_object_scope(custom_objects or {}):
             return rewriting.replace_layers(model, legacy_moves.find)
 
@@ -59,7 +59,6 @@ def _read(
     architecture: str | os.PathLike[str] | None,
     folder: Path,
     objects: dict[str, Any],
-    compile: bool,
     safe_mode: bool,
 ) -> Any:
     """The model with stand-ins for the old layers, which know their options and weights."""
@@ -80,7 +79,7 @@ def _read(
             model = _from_json(config, objects)
             model.load_weights(_with_ending(path, folder))
         else:
-            model = keras.saving.load_model(copy, objects, compile=compile, safe_mode=safe_mode)
+            model = keras.saving.load_model(copy, objects, compile=False, safe_mode=safe_mode)
     except Exception as error:
         reason = str(error).rsplit("Exception encountered: ", 1)[-1].splitlines()[0]
         raise ValueError(
@@ -140,7 +139,10 @@ def _copy_archive(path: Path, folder: Path) -> tuple[dict[str, Any], Path]:
 
 
 def _from_json(config: dict[str, Any], objects: dict[str, Any]) -> Any:
-    return keras.models.model_from_json(json.dumps(config), custom_objects=objects)
+    is_sequential = config["class_name"] == "Sequential"
+    whole = {**config, "module": "keras", "registered_name": None}
+    text = json.dumps(whole if is_sequential else {**whole, **legacy_configs.FUNCTIONAL})
+    return keras.models.model_from_json(text, custom_objects=objects)
 
 
 def _with_ending(path: Path, folder: Path) -> Path:

@@ -1,7 +1,7 @@
 """The attention layers of two packages for Keras 2, as far as their files say: options and weights.
 
 A model is read with these in the places of the old layers, and then they are replaced by layers of ours: they
-compute nothing. Names of classes, attributes and weights, and their order, are those that the files hold.
+compute zeros. Names of classes, attributes and weights, and their order, are those that the files hold.
 """
 
 from __future__ import annotations
@@ -27,14 +27,18 @@ class LegacyLayer(keras.layers.Layer):
         setattr(self, name, self.add_weight(name=name, shape=shape, initializer="zeros"))
 
     def call(self, inputs: Any, mask: Any = None, training: bool | None = None) -> Any:
-        raise NotImplementedError("a layer of another package, which is to be replaced")
+        """Zeros of the right shapes: layers that hold this one call it to learn their own."""
+        inputs_shape = keras.tree.map_structure(lambda x: tuple(keras.ops.shape(x)), inputs)
+        outputs = [keras.ops.zeros(shape, self.compute_dtype) for shape in self.output_shapes(inputs_shape)]
+        return outputs if len(outputs) > 1 else outputs[0]
 
     def compute_output_spec(self, inputs: Any, mask: Any = None, training: bool | None = None) -> Any:
-        shapes = self.output_shapes(inputs)
+        inputs_shape = keras.tree.map_structure(lambda x: tuple(x.shape), inputs)
+        shapes = self.output_shapes(inputs_shape)
         outputs = [keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes]
         return outputs if len(outputs) > 1 else outputs[0]
 
-    def output_shapes(self, inputs: Any) -> list[tuple[Any, ...]]:
+    def output_shapes(self, inputs_shape: Any) -> list[tuple[Any, ...]]:
         raise NotImplementedError
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
@@ -78,9 +82,9 @@ class SeqSelfAttention(LegacyLayer):
             self.add("ba", (1,))
         self.built = True
 
-    def output_shapes(self, inputs: Any) -> list[tuple[Any, ...]]:
-        batch, length = inputs.shape[:2]
-        return [inputs.shape, (batch, length, length)] if self.options["return_attention"] else [inputs.shape]
+    def output_shapes(self, inputs_shape: Any) -> list[tuple[Any, ...]]:
+        batch, length = inputs_shape[:2]
+        return [inputs_shape, (batch, length, length)] if self.options["return_attention"] else [inputs_shape]
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return [previous_mask, None] if self.options["return_attention"] else previous_mask
@@ -96,9 +100,11 @@ class SeqWeightedAttention(LegacyLayer):
             self.add("b", (1,))
         self.built = True
 
-    def output_shapes(self, inputs: Any) -> list[tuple[Any, ...]]:
-        batch, length, channels = inputs.shape
-        return [(batch, channels), (batch, length)] if self.options["return_attention"] else [(batch, channels)]
+    def output_shapes(self, inputs_shape: Any) -> list[tuple[Any, ...]]:
+        batch, length, channels = inputs_shape
+        return (
+            [(batch, channels), (batch, length)] if self.options["return_attention"] else [(batch, channels)]
+        )
 
 
 class ScaledDotProductAttention(LegacyLayer):
@@ -108,12 +114,11 @@ class ScaledDotProductAttention(LegacyLayer):
     def build(self, input_shape: Any) -> None:
         self.built = True
 
-    def output_shapes(self, inputs: Any) -> list[tuple[Any, ...]]:
-        query, key, value = inputs if isinstance(inputs, (list, tuple)) else [inputs] * 3
-        context = (*query.shape[:-1], value.shape[-1])
-        if self.options["return_attention"]:
-            return [context, (*query.shape[:-1], key.shape[1])]
-        return [context]
+    def output_shapes(self, inputs_shape: Any) -> list[tuple[Any, ...]]:
+        is_list = isinstance(inputs_shape[0], (list, tuple))
+        query, key, value = inputs_shape if is_list else [inputs_shape] * 3
+        context = (*query[:-1], value[-1])
+        return [context, (*query[:-1], key[1])] if self.options["return_attention"] else [context]
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         mask = previous_mask[0] if isinstance(previous_mask, (list, tuple)) else previous_mask
@@ -145,5 +150,5 @@ class Attention(LegacyLayer):
             setattr(self, name, part)
         self.built = True
 
-    def output_shapes(self, inputs: Any) -> list[tuple[Any, ...]]:
-        return [(inputs.shape[0], self.options["units"])]
+    def output_shapes(self, inputs_shape: Any) -> list[tuple[Any, ...]]:
+        return [(inputs_shape[0], self.options["units"])]

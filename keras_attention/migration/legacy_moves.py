@@ -6,7 +6,6 @@ import warnings
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_attention.attention.attention_pooling import AttentionPooling
@@ -28,10 +27,6 @@ def _values(layer: Any, *names: str) -> list[Any]:
     return [ops.convert_to_numpy(getattr(layer, name)) for name in names]
 
 
-def _mask_of(x: Any) -> Any:
-    return getattr(x, "_keras_mask", None)
-
-
 def move_self_attention(layer: Any) -> Move:
     """`SeqSelfAttention`: additive with `BahdanauAttention`, multiplicative with `LuongAttention`."""
     options = layer.options
@@ -44,11 +39,15 @@ def move_self_attention(layer: Any) -> Move:
             stacklevel=2,
         )
     additive = options["attention_type"] == "additive"
-    config = {name: options[name] for name in ("kernel_initializer", "kernel_regularizer", "kernel_constraint")}
+    config = {
+        name: options[name] for name in ("kernel_initializer", "kernel_regularizer", "kernel_constraint")
+    }
     config.update(moves.common_config(layer))
     new: Any
     if additive:
-        biases = {f"bias_{kind}": options[f"bias_{kind}"] for kind in ("initializer", "regularizer", "constraint")}
+        biases = {
+            f"bias_{kind}": options[f"bias_{kind}"] for kind in ("initializer", "regularizer", "constraint")
+        }
         use_bias = options["use_additive_bias"]
         new = BahdanauAttention(options["units"], use_bias=use_bias, **biases, **config)
     else:
@@ -81,7 +80,7 @@ def _self_attention_call(layer: Any, new: Any) -> Any:
     )
 
     def call(inputs: Any, mask: Any = None, training: bool | None = None) -> Any:
-        padding = _mask_of(inputs) if mask is None else mask
+        padding = moves.mask_of(inputs) if mask is None else mask
         masks: dict[str, Any] = {"use_causal_mask": True} if is_causal else {}
         if padding is not None:
             inputs = set_mask(inputs)
@@ -128,10 +127,10 @@ def move_products(layer: Any) -> Move:
     def call(inputs: Any, mask: Any = None, training: bool | None = None) -> Any:
         query, key, value = inputs if isinstance(inputs, (list, tuple)) else [inputs] * 3
         if mask is None:
-            masks = [_mask_of(query), _mask_of(key)]
+            masks = [moves.mask_of(query), moves.mask_of(key)]
         else:
             masks = list(mask[:2]) if isinstance(mask, (list, tuple)) else [mask, mask]
-        query, key, value = (x if _mask_of(x) is None else set_mask(x) for x in (query, key, value))
+        query, key, value = (x if moves.mask_of(x) is None else set_mask(x) for x in (query, key, value))
         options = {} if masks[1] is None else {"key_mask": masks[1]}
         options["use_causal_mask"] = layer.options["history_only"]
         context, scores = new(query, value, key, return_attention_scores=True, **options)
@@ -165,7 +164,7 @@ def move_many_to_one(layer: Any) -> Move:
             moves.copy_named(new, {name: ops.convert_to_numpy(getattr(layer, old).kernel)})
 
     def call(inputs: Any, mask: Any = None, training: bool | None = None) -> Any:
-        return new(inputs if _mask_of(inputs) is None else set_mask(inputs))
+        return new(inputs if moves.mask_of(inputs) is None else set_mask(inputs))
 
     return Move(new, copy_weights, call)
 

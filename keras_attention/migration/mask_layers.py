@@ -17,6 +17,8 @@ class SetMask(keras.layers.Layer):
     Needed where the old layer did not look at the mask of its input, which ours would honour.
     """
 
+    removes_masks = True
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True  # or Keras warns that the mask is lost, which is what this layer is for

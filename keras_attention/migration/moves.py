@@ -22,6 +22,7 @@ class Move:
         call: calls the new layer with the arguments that the old one was called with.
         keeps_trainable: whether `trainable` of the old layer and its parts holds for the new one.
         takes_list: whether the new layer is built with one list of shapes.
+        unmasked: arguments from whose tensors the layer of Keras takes the mask, for all calls after it.
     """
 
     layer: keras.layers.Layer
@@ -29,6 +30,12 @@ class Move:
     call: Callable[..., Any]
     keeps_trainable: bool = True
     takes_list: bool = False
+    unmasked: tuple[str, ...] = ()
+
+
+def mask_of(x: Any) -> Any:
+    """The mask that is attached to a tensor, or `None`."""
+    return getattr(x, "_keras_mask", None)
 
 
 def describe(layer: keras.layers.Layer) -> str:
@@ -50,7 +57,9 @@ def check_plain(layer: keras.layers.Layer) -> None:
     """Raise for a layer whose weights are not what its config says: LoRA, or int8 weights."""
     for part in layer._flatten_layers():
         if getattr(part, "lora_enabled", False):
-            raise refuse(layer, f"{part.name!r} has LoRA weights; save the model, which merges them, and load it")
+            raise refuse(
+                layer, f"{part.name!r} has LoRA weights; save the model, which merges them, and load it"
+            )
         if getattr(part, "quantization_mode", None) is not None:
             raise refuse(layer, f"{part.name!r} is quantized; move the float model and quantize afterwards")
 
@@ -91,4 +100,3 @@ def copy_trainable(old: keras.layers.Layer, new: keras.layers.Layer) -> None:
     for part in old._flatten_layers(include_self=False, recursive=False):
         if part.name in parts:
             copy_trainable(part, parts[part.name])
-

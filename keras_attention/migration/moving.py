@@ -98,7 +98,7 @@ def _move(layer: Any, find: Callable[[keras.layers.Layer], Move | None], functio
             raise ValueError(
                 f"The model {layer.name!r} holds none of the layers that `{function}` moves: {wanted}."
             )
-        return rewriting.replace_layers(layer, find)
+        return rewriting.replace_layers(layer, find, strips_masks=function == "from_keras")
     move = find(layer)
     if move is None:
         raise ValueError(f"`{function}` moves {wanted}. Received: {moves.describe(layer)}")

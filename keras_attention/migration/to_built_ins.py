@@ -13,6 +13,7 @@ from keras_attention.attention.attention_layer import AttentionLayer
 from keras_attention.attention.bahdanau_attention import BahdanauAttention
 from keras_attention.attention.multi_head_attention import MultiHeadAttention
 from keras_attention.attention.scaled_dot_product_attention import ScaledDotProductAttention
+from keras_attention.migration import built_ins
 from keras_attention.migration import moves
 from keras_attention.migration.moves import Move
 
@@ -62,9 +63,7 @@ def move_bahdanau(layer: BahdanauAttention) -> Move:
             new = keras.layers.AdditiveAttention(
                 dropout=layer.dropout, seed=layer.seed, **moves.common_config(layer)
             )
-            return _list_move(
-                layer, new, lambda: moves.copy_variables([layer.score_kernel], [new.scale])
-            )
+            return _list_move(layer, new, lambda: moves.copy_variables([layer.score_kernel], [new.scale]))
     raise moves.refuse(
         layer,
         "Keras' `AdditiveAttention` has no projections and no bias, so only a layer without bias whose query "
@@ -84,15 +83,17 @@ def _list_move(layer: Any, new: Any, copy_weights: Any, keeps_trainable: bool = 
         attention_mask: Any = None,
         **kwargs: Any,
     ) -> Any:
-        if attention_mask is not None or key_mask is not value_mask and key_mask is not None:
-            raise moves.refuse(layer, "it is called with an `attention_mask` or a `key_mask`, which Keras' lacks")
+        if attention_mask is not None or (key_mask is not value_mask and key_mask is not None):
+            raise moves.refuse(
+                layer, "it is called with an `attention_mask` or a `key_mask`, which Keras' lacks"
+            )
         if len(query.shape) != 3:
             raise moves.refuse(
                 layer, f"Keras' takes queries of rank 3. Received: query.shape={tuple(query.shape)}"
             )
         masks = [query_mask, value_mask]
         for index, tensor in enumerate((query, value)):
-            masks[index] = getattr(tensor, "_keras_mask", None) if masks[index] is None else masks[index]
+            masks[index] = moves.mask_of(tensor) if masks[index] is None else masks[index]
         if any(x is not None for x in masks):
             kwargs["mask"] = masks
         return new([query, value] if key is None else [query, value, key], **kwargs)
@@ -107,7 +108,9 @@ def move_heads(layer: MultiHeadAttention) -> Move:
     for name in set(config) - set(inspect.signature(keras.layers.MultiHeadAttention.__init__).parameters):
         value = config.pop(name)
         if name not in moves.common_config(layer) and value not in (None, False):
-            raise moves.refuse(layer, f"Keras' layer has no `{name}`. Received: {name}={getattr(layer, name)!r}")
+            raise moves.refuse(
+                layer, f"Keras' layer has no `{name}`. Received: {name}={getattr(layer, name)!r}"
+            )
     config.update(moves.common_config(layer))
     new: Any
     if num_key_value_heads in (None, layer.num_heads):
@@ -133,7 +136,8 @@ def move_heads(layer: MultiHeadAttention) -> Move:
                 raise moves.refuse(layer, f"it is called with `{name}`, which Keras' layer lacks")
         return new(*args, **kwargs)
 
-    return Move(new, lambda: moves.copy_variables(layer.weights, new.weights), call)
+    unmasked = built_ins.UNMASKED if type(new) is keras.layers.MultiHeadAttention else ()
+    return Move(new, lambda: moves.copy_variables(layer.weights, new.weights), call, unmasked=unmasked)
 
 
 MOVERS: dict[type, Any] = {

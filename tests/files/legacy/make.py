@@ -1,12 +1,19 @@
-"""Writes the files of this folder, as a user of Keras 2 would have: run once, the tests only read them.
+"""Writes models.zip: files as a user of Keras 2 has them. Run once; the tests only read what it holds.
 
-    python -m venv old && old/bin/pip install tf_keras keras-self-attention==0.51.0 attention==5.0.0
-    TF_USE_LEGACY_KERAS=1 old/bin/python make.py
+    python -m venv old
+    old/bin/pip install tensorflow tf_keras keras-self-attention==0.51.0 attention==5.0.0
+    old/bin/pip install --no-deps --target old/attention_4 attention==4.1
+    old/bin/python make.py old/attention_4
 
-Each model is saved as .h5 and as .keras; `<model>.npz` holds the inputs and what Keras 2 answered.
+Each model is saved as .h5 and as .keras; `<model>.npz` holds the inputs and what Keras 2 answered. The last
+one is also saved as an architecture and its weights, in both formats of weights.
 """
 
+import importlib.util
 import os
+import sys
+import tempfile
+import zipfile
 from pathlib import Path
 
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
@@ -105,6 +112,28 @@ def padded_many_to_one():
     return keras.Model(words, outputs, name="padded_many_to_one")
 
 
+def hierarchical():
+    """Words to sentences to a document: an inner model under TimeDistributed, pooling in both."""
+    words = keras.Input((LENGTH, CHANNELS))
+    x = keras.layers.Dense(6, activation="tanh", name="words")(words)
+    sentence = keras.Model(words, SeqWeightedAttention(name="over_words")(x), name="sentence")
+    inputs = keras.Input((4, LENGTH, CHANNELS), name="document")
+    x = keras.layers.TimeDistributed(sentence, name="sentences")(inputs)
+    x = SeqWeightedAttention(name="over_sentences")(x)
+    return keras.Model(inputs, keras.layers.Dense(3, name="label")(x), name="hierarchical")
+
+
+def version_four(folder):
+    """`attention` 4.1, whose layer has one score and other names for its weights."""
+    spec = importlib.util.spec_from_file_location(
+        "attention_four", Path(folder) / "attention" / "attention.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    inputs = keras.Input((LENGTH, CHANNELS), name="sequence")
+    return keras.Model(inputs, module.Attention(units=3, name="attention")(inputs), name="version_four")
+
+
 def inputs_of(model, generator):
     """Normal numbers, or word numbers that end in padding; one row each is whole, and one is short."""
     if model.input_names == ["words"]:
@@ -112,29 +141,39 @@ def inputs_of(model, generator):
         words[1, 4:] = 0
         words[2, 2:] = 0
         return words.astype("float32")
-    return generator.normal(size=(BATCH, LENGTH, CHANNELS)).astype("float32")
+    return generator.normal(size=(BATCH, *model.input_shape[1:])).astype("float32")
 
 
-def main():
+def save(model, folder, generator):
+    # Biases start at zero, where a bias that is lost could not be seen.
+    noise = [generator.normal(size=weight.shape) / 5 for weight in model.get_weights()]
+    model.set_weights([weight + n for weight, n in zip(model.get_weights(), noise, strict=True)])
+    inputs = inputs_of(model, generator)
+    outputs = model(inputs)
+    outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+    answers = {f"output_{index}": output.numpy() for index, output in enumerate(outputs)}
+    np.savez(folder / f"{model.name}.npz", inputs=inputs, **answers)
+    for ending in ("h5", "keras"):
+        model.save(folder / f"{model.name}.{ending}")
+
+
+def main(folder_of_version_four):
     generator = np.random.default_rng(7)
-    for build in (self_attention, masked, sequential, many_to_one, padded_many_to_one):
-        keras.backend.clear_session()
-        keras.utils.set_random_seed(7)
-        model = build()
-        # Biases start at zero, where a bias that is lost could not be seen.
-        model.set_weights([w + generator.normal(size=w.shape).astype("float32") / 5 for w in model.get_weights()])
-        inputs = inputs_of(model, generator)
-        outputs = model(inputs)
-        outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
-        np.savez_compressed(
-            FOLDER / f"{model.name}.npz",
-            inputs=inputs,
-            **{f"output_{index}": output.numpy() for index, output in enumerate(outputs)},
-        )
-        for ending in ("h5", "keras"):
-            model.save(FOLDER / f"{model.name}.{ending}")
-    model.save_weights(FOLDER / f"{model.name}.weights.h5")
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        for build in (self_attention, masked, sequential, many_to_one, padded_many_to_one, hierarchical):
+            keras.backend.clear_session()
+            keras.utils.set_random_seed(7)
+            save(build(), folder, generator)
+        model = version_four(folder_of_version_four)
+        save(model, folder, generator)
+        (folder / "version_four.json").write_text(model.to_json())
+        model.save_weights(folder / "version_four_weights.h5")
+        model.save_weights(folder / "version_four.weights.h5")
+        with zipfile.ZipFile(FOLDER / "models.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+            for file in sorted(folder.iterdir()):
+                archive.write(file, file.name)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])
