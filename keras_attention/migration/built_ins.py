@@ -42,6 +42,7 @@ def move_attention(layer: Any) -> Move:
 
 
 def move_additive_attention(layer: Any) -> Move:
+    """`AdditiveAttention`: its scale is the vector that weighs the hidden layer."""
     return _additive_move(layer)
 
 
@@ -51,7 +52,7 @@ def _additive_move(layer: Any) -> Move:
         raise moves.refuse(
             layer,
             "as long as it is not built, the number of channels is not known, and the projections of "
-            "`BahdanauAttention` become identity matrices of that size. Call it first, or move the model it is in",
+            "`BahdanauAttention` become identity matrices of that size. Call it first, or move its model",
         )
     channels = layer.get_build_config()["input_shape"][0][-1]
     new = BahdanauAttention(channels, dropout=layer.dropout, seed=layer.seed, **moves.common_config(layer))
@@ -82,9 +83,8 @@ def _list_move(layer: Any, new: Any, copy_weights: Any) -> Move:
             wanted = masks[min(index, 1)]
             if wanted is None and moves.mask_of(tensor) is not None:
                 tensors[index] = set_mask(tensor)
-        query, value, key = tensors if len(tensors) == 3 else (*tensors, None)
         names = {"query_mask": masks[0], "value_mask": masks[1]}
-        if key is not None and moves.mask_of(key) is not None:
+        if len(tensors) == 3 and moves.mask_of(tensors[2]) is not None:
             names["key_mask"] = masks[1]
         if given or "key_mask" in names:
             kwargs.update({name: value for name, value in names.items() if value is not None})
@@ -103,6 +103,7 @@ def _dtype(x: Any) -> str:
 
 
 def move_multi_head_attention(layer: Any) -> Move:
+    """`MultiHeadAttention`: the same options and weights."""
     new = MultiHeadAttention.from_config(
         {**layer.get_config(), **moves.common_config(layer), "flash_attention": _flash(layer)}
     )
@@ -110,6 +111,7 @@ def move_multi_head_attention(layer: Any) -> Move:
 
 
 def move_group_query_attention(layer: Any) -> Move:
+    """`GroupQueryAttention`: `MultiHeadAttention` with fewer heads of keys and values."""
     config = {**layer.get_config(), **moves.common_config(layer), "flash_attention": _flash(layer)}
     config["num_heads"] = config.pop("num_query_heads")
     config["key_dim"] = config.pop("head_dim")

@@ -1,4 +1,4 @@
-"""keras-hub's `TransformerEncoder` as `TransformerEncoderBlock`, and back. keras-hub is never imported here."""
+"""keras-hub's `TransformerEncoder` as `TransformerEncoderBlock`, and back; nothing here imports keras-hub."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def find(layer: keras.layers.Layer) -> Move | None:
 
 
 def find_back(layer: keras.layers.Layer) -> Move | None:
+    """The move of a block of ours to keras-hub; `None` for any other layer."""
     return _move_block(layer) if type(layer) is TransformerEncoderBlock else None
 
 
@@ -53,7 +54,7 @@ def _move_encoder(layer: Any) -> Move:
     moves.check_plain(layer)
 
     def call(inputs: Any, padding_mask: Any = None, attention_mask: Any = None, **options: Any) -> Any:
-        """The mask that keras-hub is given hides keys; one that is attached hides queries too, as ours does."""
+        """The mask that keras-hub is given hides keys; an attached one hides queries too, as ours does."""
         if padding_mask is not None:
             hidden = built_ins.as_bool(ops.expand_dims(padding_mask, axis=1))  # (batch, 1, length)
             if attention_mask is None:

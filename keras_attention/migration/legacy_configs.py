@@ -1,4 +1,4 @@
-"""Configs of Keras 2, made readable for Keras 3: the old attention layers are named so that none is mistaken."""
+"""Configs of Keras 2, made readable for Keras 3: no old attention layer is taken for one of Keras."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def rewrite(model_config: dict[str, Any]) -> int:
             entry["config"].pop("batch_input_shape", None)
         if entry["config"].pop("time_major", False):
             raise ValueError(
-                f"The `{name}` layer {entry['config'].get('name')!r} cannot be moved: Keras 3 has no `time_major`."
+                f"The `{name}` layer {entry['config'].get('name')!r} cannot be moved: "
+                "Keras 3 has no `time_major`."
             )
     return count
 

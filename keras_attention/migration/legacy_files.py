@@ -1,4 +1,4 @@
-"""Models of Keras 2 with layers of the packages `attention` and keras-self-attention, read from their files."""
+"""Files of Keras 2 that hold layers of the packages `attention` and keras-self-attention."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def _read(
         config, copy = _copy_hdf5(path, folder)
     else:
         raise ValueError(
-            f"{str(path)!r} is neither an .h5 nor a .keras file: save the model with `model.save('model.h5')` "
-            "where Keras 2 is installed. A SavedModel folder and a TensorFlow checkpoint hold no layers."
+            f"{str(path)!r} is neither an .h5 nor a .keras file: save the model with `model.save('model.h5')` where "
+            "Keras 2 is installed. A SavedModel folder and a TensorFlow checkpoint hold no layers."
         )
     try:
         if copy is None:
@@ -83,8 +83,8 @@ def _read(
     except Exception as error:
         reason = str(error).rsplit("Exception encountered: ", 1)[-1].splitlines()[0]
         raise ValueError(
-            f"Keras {keras.version()} cannot read the other layers of {path.name!r}; pass classes and functions "
-            f"of your own as `custom_objects`. {reason}"
+            f"Keras {keras.version()} cannot read the other layers of {path.name!r}; pass classes and "
+            f"functions of your own as `custom_objects`. {reason}"
         ) from error
     _check_order(config, model, path)
     return model
@@ -97,9 +97,7 @@ def _config(text: str | bytes, path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{str(path)!r} holds no config of a model: it is damaged. {error}") from error
     if legacy_configs.rewrite(config) == 0:
-        raise ValueError(
-            f"{path.name!r} holds no {PACKAGES}; `keras.saving.load_model` reads it if Keras 3 has its layers."
-        )
+        raise ValueError(f"{path.name!r} holds no {PACKAGES}; `keras.saving.load_model` reads other models.")
     return dict(config)
 
 
@@ -163,8 +161,8 @@ def _check_order(config: dict[str, Any], model: Any, path: Path) -> None:
     found = [name for name in found if name in set(expected)]
     if expected != found:
         raise ValueError(
-            f"Keras {keras.version()} orders the layers of {path.name!r} otherwise than Keras 2 did, which would "
-            f"mix up their weights. Expected: {expected}. Received: {found}"
+            f"Keras {keras.version()} orders the layers of {path.name!r} otherwise than Keras 2 did, which "
+            f"would mix up their weights. Expected: {expected}. Received: {found}"
         )
 
 

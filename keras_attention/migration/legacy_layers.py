@@ -7,6 +7,7 @@ compute zeros. Names of classes, attributes and weights, and their order, are th
 from __future__ import annotations
 
 from typing import Any
+from typing import ClassVar
 
 import keras
 
@@ -15,7 +16,7 @@ class LegacyLayer(keras.layers.Layer):
     """Base class: keeps the options, tells shapes."""
 
     package = ""
-    defaults: dict[str, Any] = {}
+    defaults: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, **kwargs: Any) -> None:
         options = {name: kwargs.pop(name, value) for name, value in self.defaults.items()}
@@ -49,8 +50,10 @@ class LegacyLayer(keras.layers.Layer):
 
 
 class SeqSelfAttention(LegacyLayer):
+    """A sequence attends to itself, by sums or by products."""
+
     package = "keras-self-attention"
-    defaults = {
+    defaults: ClassVar[dict[str, Any]] = {
         "units": 32,
         "attention_width": None,
         "attention_type": "additive",
@@ -91,8 +94,10 @@ class SeqSelfAttention(LegacyLayer):
 
 
 class SeqWeightedAttention(LegacyLayer):
+    """A sequence becomes one vector."""
+
     package = "keras-self-attention"
-    defaults = {"use_bias": True, "return_attention": False}
+    defaults: ClassVar[dict[str, Any]] = {"use_bias": True, "return_attention": False}
 
     def build(self, input_shape: Any) -> None:
         self.add("W", (input_shape[-1], 1))
@@ -108,8 +113,10 @@ class SeqWeightedAttention(LegacyLayer):
 
 
 class ScaledDotProductAttention(LegacyLayer):
+    """Of keras-self-attention, without weights."""
+
     package = "keras-self-attention"
-    defaults = {"return_attention": False, "history_only": False}
+    defaults: ClassVar[dict[str, Any]] = {"return_attention": False, "history_only": False}
 
     def build(self, input_shape: Any) -> None:
         self.built = True
@@ -129,7 +136,7 @@ class Attention(LegacyLayer):
     """Of the package `attention`; 4.1 has one score, and other names for the weights."""
 
     package = "attention"
-    defaults = {"units": 128, "score": None}
+    defaults: ClassVar[dict[str, Any]] = {"units": 128, "score": None}
 
     def build(self, input_shape: Any) -> None:
         channels, units = input_shape[-1], self.options["units"]

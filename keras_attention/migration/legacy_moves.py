@@ -19,6 +19,7 @@ from keras_attention.migration.moves import Move
 
 
 def find(layer: keras.layers.Layer) -> Move | None:
+    """The move of a stand-in for an old layer; `None` for a layer that stays."""
     mover = MOVERS.get(type(layer))
     return None if mover is None else mover(layer)
 
@@ -34,8 +35,8 @@ def move_self_attention(layer: Any) -> Move:
     if options["attention_regularizer_weight"]:
         warnings.warn(
             f"The {moves.describe(layer)} has attention_regularizer_weight="
-            f"{options['attention_regularizer_weight']}, a loss of training that is not carried over: predictions "
-            "are the same; add the loss yourself if you train on.",
+            f"{options['attention_regularizer_weight']}, a loss of training that is not carried over: "
+            "predictions are the same; add the loss yourself if you train on.",
             stacklevel=2,
         )
     additive = options["attention_type"] == "additive"
@@ -120,7 +121,7 @@ def move_weighted_attention(layer: Any) -> Move:
 
 
 def move_products(layer: Any) -> Move:
-    """`ScaledDotProductAttention` of keras-self-attention: lists are query, key, value; no query is masked."""
+    """`ScaledDotProductAttention` of keras-self-attention: lists are query, key, value."""
     new = ScaledDotProductAttention(**moves.common_config(layer))
     set_mask = mask_layers.SetMask(name=f"{layer.name}_mask", dtype=layer.dtype_policy)
 

@@ -1,4 +1,4 @@
-"""A copy of a model in which some layers are replaced: functional and sequential models, nested, layers shared."""
+"""A copy of a functional or sequential model in which some layers are replaced."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def replace_layers(model: keras.Model, find: Finder, strips_masks: bool = True) 
     Args:
         model: a functional or sequential model, built.
         find: returns the move of a layer, or `None` for one that stays.
-        strips_masks: whether the layers of Keras that take masks off their inputs are the old ones, not the new.
+        strips_masks: whether it is the old layers, and not the new, that take masks off their inputs.
     """
     if not model.built:
         raise ValueError(
-            f"The model {model.name!r} has no weights yet: call it once, or give it an `Input`, before it is moved."
+            f"The model {model.name!r} has no weights yet: call it once, or give it an `Input`, and then move it."
         )
     rewriting = _Rewriting(find, strips_masks)
     copy = rewriting.of(model)
@@ -90,8 +90,8 @@ class _Rewriting:
             return self.strip(x)
         raise moves.refuse(
             layer,
-            f"it is called on a tensor with a mask, which Keras' {self.unmasked[id(x)][1]}, called on it before, "
-            "takes off; pass the masks to both as arguments",
+            f"it is called on a tensor with a mask, which Keras' {self.unmasked[id(x)][1]}, called on it "
+            "before, takes off; pass the masks to both as arguments",
         )
 
     def finish(self) -> None:
@@ -99,8 +99,8 @@ class _Rewriting:
         if self.blind:
             warnings.warn(
                 f"The layers {sorted(set(self.blind))} do not see the masks of their inputs: Keras' "
-                "`MultiHeadAttention` takes masks off the tensors that it is called on, for all layers called later. "
-                f"The copy keeps this, with its layer {self.strip.name!r}, so that outputs stay the same.",
+                "`MultiHeadAttention` takes masks off the tensors that it is called on, for all layers called "
+                f"later. The copy keeps this, with its layer {self.strip.name!r}, so that outputs stay the same.",
                 stacklevel=4,
             )
         for layer, copy in self.pairs:
@@ -127,8 +127,8 @@ class _Rewriting:
         inside = self._inside(layer)
         if inside is not None:
             raise ValueError(
-                f"The {moves.describe(inside)} is a part of the {moves.describe(layer)}, whose code calls it: "
-                f"change that code to create ours, and carry its weights over with `from_keras` of the part."
+                f"The {moves.describe(inside)} is a part of the {moves.describe(layer)}, whose code makes it: "
+                "change that code to make ours, and carry its weights over with `from_keras` of the part."
             )
         return _clone(layer)
 

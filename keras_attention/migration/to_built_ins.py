@@ -19,7 +19,7 @@ from keras_attention.migration.moves import Move
 
 
 def find(layer: keras.layers.Layer) -> Move | None:
-    """The move of a layer of ours to Keras; `None` for a layer that stays. Raises for one without an equal."""
+    """The move of a layer of ours to Keras; `None` for one that stays. Raises for one without an equal."""
     mover = MOVERS.get(type(layer))
     if mover is not None:
         return mover(layer)
@@ -102,6 +102,7 @@ def _list_move(layer: Any, new: Any, copy_weights: Any, keeps_trainable: bool = 
 
 
 def move_heads(layer: MultiHeadAttention) -> Move:
+    """`MultiHeadAttention` or, with fewer heads of keys and values, `GroupQueryAttention`."""
     moves.check_plain(layer)
     config = layer.get_config()
     num_key_value_heads = config.pop("num_key_value_heads", None)

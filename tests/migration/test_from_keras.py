@@ -57,7 +57,7 @@ def test_layers_that_take_lists(cls, options, expected, inputs, rng):
     assert type(new) is expected
     assert (new.name, new.trainable, new.dtype_policy.name) == ("old", old.trainable, old.dtype_policy.name)
     assert (new.dropout, new.seed) == (old.dropout, old.seed)
-    query, value, key = inputs
+    query, value, _ = inputs
     masks = [np.arange(QUERIES) < np.array([[7], [5], [3]]), np.arange(KEYS) < np.array([[5], [4], [2]])]
     assert_same(new(*inputs), old(inputs))
     assert_same(new(query, value), old([query, value]))
@@ -180,7 +180,7 @@ def test_ours_with_masks_in_both_places_has_no_equal(rng):
 
 
 def test_masks_given_in_the_call(rng):
-    """Float masks; masks of queries or values only, where others are attached; a mask that keys alone have."""
+    """Float masks; masks of queries or values alone, where others are attached; a mask of keys alone."""
     query, value = keras.Input((QUERIES, CHANNELS)), keras.Input((KEYS, CHANNELS))
     mask = keras.Input((KEYS,), name="mask")
     pairs = keras.Input((QUERIES, KEYS), name="pairs")
@@ -285,7 +285,7 @@ class Special(keras.layers.MultiHeadAttention):
         (
             lambda: model_of(Holder(name="holder")),
             ValueError,
-            "The `MultiHeadAttention` layer 'held' is a part of the `Holder` layer 'holder', whose code calls it",
+            "The `MultiHeadAttention` layer 'held' is a part of the `Holder` layer 'holder', whose code",
         ),
         (
             lambda: model_of(Nameless(4)),

@@ -47,7 +47,7 @@ def test_an_encoder(hub, options, rng):
 
 @pytest.mark.parametrize("normalize_first", [False, True])
 def test_masks_in_a_model(hub, normalize_first, rng):
-    """Padding that is given hides keys; padding that is attached hides queries too, where it does not matter."""
+    """Padding that is given hides keys; attached padding hides queries too, where it does not matter."""
     inputs = keras.Input(SHAPE[1:])
     padding = keras.Input(SHAPE[1:2], dtype="bool")
     pairs = keras.Input((SHAPE[1], SHAPE[1]), dtype="int32")
