@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from keras_attention.memory.dynamic_memory import DynamicMemory
     from keras_attention.memory.memory_attention import MemoryAttention
     from keras_attention.memory.memory_network import MemoryNetwork
+    from keras_attention.migration.legacy_files import load_legacy_model
+    from keras_attention.migration.moving import from_keras
+    from keras_attention.migration.moving import to_keras
     from keras_attention.positions.alibi import ALiBi
     from keras_attention.positions.learned_position_embedding import LearnedPositionEmbedding
     from keras_attention.positions.relative_position_bias import RelativePositionBias
@@ -57,8 +60,11 @@ __all__ = [
     "__version__",
     "causal_mask",
     "combine_masks",
+    "from_keras",
+    "load_legacy_model",
     "padding_mask",
     "sliding_window_mask",
+    "to_keras",
 ]
 
 _MODULES = {
@@ -83,8 +89,11 @@ _MODULES = {
     "TransformerEncoderBlock": "blocks.transformer_encoder_block",
     "causal_mask": "masks",
     "combine_masks": "masks",
+    "from_keras": "migration.moving",
+    "load_legacy_model": "migration.legacy_files",
     "padding_mask": "masks",
     "sliding_window_mask": "masks",
+    "to_keras": "migration.moving",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one that exists

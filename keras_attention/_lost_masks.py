@@ -52,6 +52,8 @@ def _find(tensor: Any) -> tuple[Any, Any] | None:
                 continue
             if not _has_mask(source):
                 waiting.append(source)
+            elif getattr(operation, "removes_masks", False):  # on purpose
+                continue
             elif not isinstance(operation, keras.layers.Layer) or operation.supports_masking:
                 return operation, source
     return None

@@ -200,7 +200,7 @@ INVALID = [
     ({"key_dim": 1.5}, TypeError, "`key_dim` must be a positive integer or `None`. Received: key_dim=1.5"),
     ({"query": "first"}, ValueError, "`query` must be one of 'learned', 'last'. Received: query='first'"),
     ({"score": "concat"}, ValueError, "`score` must be one of 'dot', 'general', 'additive'.*'concat'"),
-    ({"score": "general"}, ValueError, "`score=\"general\"` is for query=\"last\".*query='learned'"),
+    ({"score": "general"}, ValueError, '`score="general"` is for query="last".*query=\'learned\''),
     (
         {"score": "general", "query": "last", "key_dim": 3},
         ValueError,
