@@ -85,6 +85,11 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
     ),
     "`ScaledDotProductAttention`": _attend(lambda: keras_attention.ScaledDotProductAttention()),
     "`MultiHeadAttention`": _attend(lambda: keras_attention.MultiHeadAttention(4, WIDTH // 4)),
+    "`MultiHeadAttention` with two key heads and norms": _attend(
+        lambda: keras_attention.MultiHeadAttention(
+            4, WIDTH // 4, num_key_value_heads=2, use_query_key_norm=True
+        )
+    ),
     "`SinusoidalPositionEncoding`": _encode(lambda: keras_attention.SinusoidalPositionEncoding()),
     "`LearnedPositionEmbedding`": _encode(lambda: keras_attention.LearnedPositionEmbedding(64)),
     "`RotaryEmbedding`": _heads(rotary=lambda: keras_attention.RotaryEmbedding()),

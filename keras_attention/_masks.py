@@ -52,6 +52,7 @@ def position_mask(
     if not isinstance(query_start, int):
         start = ops.reshape(query_start, (-1, *leading[1:], 1, 1)) if len(query_start.shape) else query_start
         query_index = ops.add(start, query_index)
+        key_index = ops.convert_to_tensor(key_index)  # NumPy does not compare with tensors of every backend
     elif query_start:
         query_index = query_index + query_start
     mask = key_index <= query_index if use_causal_mask else None

@@ -22,6 +22,7 @@ BATCH, QUERY_LENGTH, KEY_LENGTH, NUM_HEADS = 2, 5, 7, 3
 CHANNELS, VALUE_CHANNELS, KEY_CHANNELS, KEY_DIM, VALUE_DIM = 11, 13, 17, 19, 23
 SIZES = (BATCH, QUERY_LENGTH, KEY_LENGTH)
 BACKEND = keras.config.backend()
+OWN_OPTIONS = ("num_key_value_heads", "use_query_key_norm", "rotary", "position_bias")
 torch_only = pytest.mark.skipif(BACKEND != "torch", reason="fused by default on PyTorch only")
 
 
@@ -46,7 +47,7 @@ def random_weights(rng, layer, *inputs):
 
 def builtin_like(rng, layer, *inputs):
     """`keras.layers.MultiHeadAttention` from the config of ours; ours then takes over its weights."""
-    config = {k: v for k, v in layer.get_config().items() if k != "name"}
+    config = {k: v for k, v in layer.get_config().items() if k not in ("name", *OWN_OPTIONS)}
     builtin = keras.layers.MultiHeadAttention(**config)
     builtin.build(*[x.shape for x in inputs])
     builtin.set_weights([normal(rng, *w.shape) * 0.3 for w in builtin.weights])
@@ -176,7 +177,8 @@ def test_weight_files_of_keras_load(rng, tmp_path):
 def test_config_of_keras_loads():
     builtin = keras.layers.MultiHeadAttention(3, 5, dropout=0.1, use_gate=True, kernel_regularizer="l2")
     layer = MultiHeadAttention.from_config(builtin.get_config())
-    assert {k: v for k, v in layer.get_config().items() if k != "flash_attention"} == builtin.get_config()
+    own = {"flash_attention", *OWN_OPTIONS}
+    assert {k: v for k, v in layer.get_config().items() if k not in own} == builtin.get_config()
 
 
 def test_regularizers_as_in_keras(rng):
