@@ -7,8 +7,11 @@ from contract import mixed_mask
 from contract import normal
 from contract import to_numpy
 
+from keras_attention import ALiBi
 from keras_attention import BahdanauAttention
 from keras_attention import MultiHeadAttention
+from keras_attention import RelativePositionBias
+from keras_attention import RotaryEmbedding
 from keras_attention import ScaledDotProductAttention
 
 if keras.config.backend() != "tensorflow":
@@ -21,6 +24,7 @@ CROSS = [(QUERY_LENGTH, CHANNELS), (KEY_LENGTH, KEY_CHANNELS)]
 SAME = [(QUERY_LENGTH, CHANNELS), (KEY_LENGTH, CHANNELS)]
 HEADS = [(3, QUERY_LENGTH, CHANNELS), (3, KEY_LENGTH, CHANNELS)]
 NOT_CONSTANT_FOLDED = {"BROADCAST_TO", "TILE", "SHAPE", "PACK", "RANGE", "STRIDED_SLICE", "CUMSUM", "GATHER"}
+NOT_CONSTANT_FOLDED |= {"SIN", "COS", "ABS", "POW"}
 
 CASES = {
     "bahdanau": (lambda: BahdanauAttention(17, use_bias=True), CROSS, {}),
@@ -39,6 +43,13 @@ CASES = {
     "multi_head_causal": (lambda: MultiHeadAttention(3, 17), CROSS, {"use_causal_mask": True}),
     "multi_head_gate": (lambda: MultiHeadAttention(3, 17, use_gate=True, output_shape=(2, 3)), CROSS, {}),
     "multi_head_window": (lambda: MultiHeadAttention(3, 17, sliding_window=2), CROSS, {}),
+    "multi_head_rotary": (lambda: MultiHeadAttention(3, 18, rotary=RotaryEmbedding()), CROSS, {}),
+    "multi_head_alibi": (lambda: MultiHeadAttention(3, 17, position_bias=ALiBi(3)), CROSS, {}),
+    "multi_head_relative": (
+        lambda: MultiHeadAttention(3, 17, position_bias=RelativePositionBias(3)),
+        CROSS,
+        {},
+    ),
 }
 
 
