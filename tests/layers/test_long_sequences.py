@@ -182,7 +182,9 @@ def test_no_tensor_grows_with_all_pairs(name, call):
     def make(length):
         if name in ("sparse_strided", "sparse_fixed", "sparse_block"):
             return SparseAttention(NUM_HEADS, KEY_DIM, math.isqrt(length), name.removeprefix("sparse_"))
-        return LAYERS[name](block_size=64) if name == "sparse_top_k" else LAYERS[name]()
+        if name == "sparse_top_k":
+            return SparseAttention(NUM_HEADS, KEY_DIM, 64, "top_k", num_blocks=3)
+        return LAYERS[name]()
 
     short, long = (largest_tensor(make(n), n, **call) for n in (SIZES[name], 4 * SIZES[name]))
     exponent = math.log(long / short, 4)
