@@ -39,6 +39,28 @@ def _attend_grid(make: Callable[[], Any]) -> Callable[[Any], Any]:
     return body
 
 
+def _encode(make: Callable[[], Any]) -> Callable[[Any], Any]:
+    """Positions added to a sequence, which then attends to itself."""
+    attend = _attend(lambda: keras_attention.MultiHeadAttention(4, WIDTH // 4))
+    return lambda sequence: attend(make()(sequence))
+
+
+def _heads(**options: Callable[[], Any]) -> Callable[[Any], Any]:
+    """Multi-head attention with layers as options, each given as a function that makes it."""
+    return _attend(
+        lambda: keras_attention.MultiHeadAttention(
+            4, WIDTH // 4, **{n: make() for n, make in options.items()}
+        )
+    )
+
+
+def _decode(sequence: Any) -> Any:
+    """The second half of a sequence, which attends to itself and to the first half."""
+    half = sequence.shape[1] // 2
+    block = keras_attention.TransformerDecoderBlock(2 * WIDTH, 4)
+    return block(sequence[:, half:], sequence[:, :half])
+
+
 LAYERS: dict[str, Callable[[Any], Any]] = {
     "`BahdanauAttention`": _attend(lambda: keras_attention.BahdanauAttention(WIDTH), is_pooling=True),
     "`ScaledDotProductAttention`": _attend(lambda: keras_attention.ScaledDotProductAttention()),
@@ -56,6 +78,19 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
         lambda: keras_attention.SparseAttention(4, WIDTH // 4, 8, "top_k")
     ),
     "`AxialAttention`": _attend_grid(lambda: keras_attention.AxialAttention(4, WIDTH // 4)),
+    "`SinusoidalPositionEncoding`": _encode(lambda: keras_attention.SinusoidalPositionEncoding()),
+    "`LearnedPositionEmbedding`": _encode(lambda: keras_attention.LearnedPositionEmbedding(64)),
+    "`RotaryEmbedding`": _heads(rotary=lambda: keras_attention.RotaryEmbedding()),
+    "`ALiBi`": _heads(position_bias=lambda: keras_attention.ALiBi(4)),
+    "`RelativePositionBias`": _heads(position_bias=lambda: keras_attention.RelativePositionBias(4)),
+    "`RelativePositionBias` of an 8 x 8 window": _heads(
+        position_bias=lambda: keras_attention.RelativePositionBias(4, window_size=(8, 8))
+    ),
+    "`TransformerEncoderBlock`": lambda x: keras_attention.TransformerEncoderBlock(2 * WIDTH, 4)(x),
+    "`TransformerEncoderBlock` with RMS norm and SwiGLU": lambda x: keras_attention.TransformerEncoderBlock(
+        2 * WIDTH, 4, normalization="rms", activation="swiglu", use_bias=False
+    )(x),
+    "`TransformerDecoderBlock`": _decode,
     "`keras.layers.MultiHeadAttention`": _attend(lambda: keras.layers.MultiHeadAttention(4, WIDTH // 4)),
     "`keras.layers.LSTM`": lambda x: keras.layers.LSTM(WIDTH, return_sequences=True)(x),
     "`keras.layers.GRU`": lambda x: keras.layers.GRU(WIDTH, return_sequences=True)(x),

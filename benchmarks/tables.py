@@ -18,14 +18,12 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
-def provenance() -> str:
-    """Return date, Python, packages and processor in one line."""
+def provenance(how: str = "one thread, one sample at a time") -> str:
+    """Return date, Python, packages, processor and how it was measured in one line."""
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     python = ".".join(map(str, sys.version_info[:3]))
-    return (
-        f"Measured on {today}: Python {python}, {versions}; {_processor()}, one thread, one sample at a time."
-    )
+    return f"Measured on {today}: Python {python}, {versions}; {_processor()}, {how}."
 
 
 def _processor() -> str:

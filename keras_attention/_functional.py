@@ -72,12 +72,41 @@ def attend(
     """Returns `(context, scores)`: softmax of the logits, then the mean of the values weighted by it."""
     scores = masked_softmax(logits, mask)
     weights = scores if dropout is None else dropout(scores)
-    return ops.matmul(weights, value), scores
+    return grouped_matmul(weights, value), scores
 
 
-def dot_product_logits(query: Any, key: Any, scale: Any) -> Any:
-    """`scale * query @ key^T`; the query is scaled first, which keeps float16 products small."""
-    return ops.matmul(ops.multiply(query, scale), swap_last_axes(key))
+def dot_product_logits(query: Any, key: Any, scale: Any, bias: Any = None) -> Any:
+    """`scale * query @ key^T + bias`; the query is scaled first, which keeps float16 products small.
+
+    Args:
+        query: Tensor of shape `(batch, query_length, channels)`, or with `num_heads` second.
+        key: Tensor of shape `(batch, key_length, channels)`, or with as many heads second, or a part of them.
+        scale: Factor of the products.
+        bias: Tensor or NumPy array that broadcasts to the logits, or `None`.
+    """
+    logits = grouped_matmul(ops.multiply(query, scale), swap_last_axes(key))
+    return logits if bias is None else ops.add(logits, ops.cast(bias, logits.dtype))
+
+
+def grouped_matmul(x: Any, shared: Any) -> Any:
+    """`x @ shared`, where consecutive heads of `x` may share one head of `shared`.
+
+    The heads that share lie below one another as further rows of one product, so that nothing is repeated.
+
+    Args:
+        x: Tensor of shape `(batch, num_heads, length, n)`, or of rank 3 without heads.
+        shared: Tensor of shape `(batch, num_shared_heads, n, m)`, or of rank 3 without heads.
+
+    Returns:
+        Tensor of shape `(batch, num_heads, length, m)`: head i of `x` times head
+        `i // (num_heads // num_shared_heads)` of `shared`.
+    """
+    if len(x.shape) < 4 or x.shape[1] == shared.shape[1]:
+        return ops.matmul(x, shared)
+    batch, num_heads, length, width = ops.shape(x)
+    num_shared = shared.shape[1]
+    rows = reshape(x, (batch, num_shared, length * (num_heads // num_shared), width))
+    return reshape(ops.matmul(rows, shared), (batch, num_heads, length, ops.shape(shared)[-1]))
 
 
 def additive_logits(query: Any, key: Any, score_kernel: Any) -> Any:
@@ -127,17 +156,24 @@ def project(x: Any, kernel: Any, bias: Any = None, num_input_axes: int = 1) -> A
 
 
 def fused_attention(
-    query: Any, key: Any, value: Any, mask: Any, scale: float, flash_attention: bool | None
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    scale: float,
+    flash_attention: bool | None,
+    bias: Any = None,
 ) -> Any:
     """The backend's own kernel on `(batch, length, num_heads, head_dim)`, zeros for fully masked rows.
 
     Args:
         query: Tensor of shape `(batch, query_length, num_heads, head_dim)`.
-        key: Tensor of shape `(batch, key_length, num_heads, head_dim)`.
-        value: Tensor of shape `(batch, key_length, num_heads, head_dim)`.
+        key: Tensor of shape `(batch, key_length, num_heads, head_dim)`, of as many heads or a part of them.
+        value: Tensor of shape `(batch, key_length, num_heads, head_dim)`, alike.
         mask: Mask of rank 4 that broadcasts to the scores, or `None`.
         scale: Factor of the dot product.
         flash_attention: `True` demands the flash kernel, `None` leaves the choice to the backend.
+        bias: Tensor of rank 4 that broadcasts to the logits and is added to them, or `None`.
     """
     attends = None
     if isinstance(mask, np.ndarray) and mask.any(axis=-1).all():
@@ -147,7 +183,13 @@ def fused_attention(
         attends = ops.any(mask, axis=-1, keepdims=True)
         mask = ops.logical_or(mask, ops.logical_not(attends))
         attends = ops.transpose(attends, (0, 2, 1, 3))  # (batch, query_length, num_heads or 1, 1)
+    if bias is not None:
+        bias = ops.cast(bias, query.dtype)
+        if mask is not None:  # a kernel takes one of the two
+            is_float16 = keras.backend.standardize_dtype(query.dtype) == "float16"
+            bias = ops.where(mask, bias, -0.5 * FLOAT16_MAX if is_float16 else MASKED_LOGIT)
+            mask = None
     context = ops.dot_product_attention(
-        query, key, value, mask=mask, scale=scale, flash_attention=flash_attention
+        query, key, value, bias=bias, mask=mask, scale=scale, flash_attention=flash_attention
     )
     return context if attends is None else ops.where(attends, context, 0.0)

@@ -27,20 +27,33 @@ def logical_and(first: Any, second: Any) -> Any:
 
 
 def position_mask(
-    query_length: Any, key_length: Any, ndim: int, use_causal_mask: bool, sliding_window: int | None = None
+    query_length: Any,
+    key_length: Any,
+    ndim: int,
+    use_causal_mask: bool,
+    sliding_window: int | None = None,
+    query_start: Any = 0,
 ) -> Any:
-    """Causal and sliding-window mask of rank `ndim`; a NumPy constant when both lengths are static."""
+    """Causal and sliding-window mask of rank `ndim`; a NumPy constant when all that it depends on is static.
+
+    `query_start` is the position of the first query, an integer or a tensor of shape `()` or `(batch,)`.
+    """
     if not use_causal_mask and sliding_window is None:
         return None
     leading = (1,) * (ndim - 2)
     query_index: Any
     key_index: Any
     if isinstance(query_length, int) and isinstance(key_length, int):
-        query_index = np.arange(query_length).reshape((*leading, query_length, 1))
-        key_index = np.arange(key_length).reshape((*leading, 1, key_length))
+        query_index = np.arange(query_length, dtype="int32").reshape((*leading, query_length, 1))
+        key_index = np.arange(key_length, dtype="int32").reshape((*leading, 1, key_length))
     else:
         query_index = ops.reshape(ops.arange(query_length, dtype="int32"), (*leading, -1, 1))
         key_index = ops.reshape(ops.arange(key_length, dtype="int32"), (*leading, 1, -1))
+    if not isinstance(query_start, int):
+        start = ops.reshape(query_start, (-1, *leading[1:], 1, 1)) if len(query_start.shape) else query_start
+        query_index = ops.add(start, query_index)
+    elif query_start:
+        query_index = query_index + query_start
     mask = key_index <= query_index if use_causal_mask else None
     if sliding_window is not None:
         distance = query_index - key_index
@@ -58,6 +71,7 @@ def merge_masks(
     attention_mask: Any = None,
     use_causal_mask: bool = False,
     sliding_window: int | None = None,
+    query_start: Any = 0,
 ) -> Any:
     """Merges all masks into one that broadcasts to logits of rank `ndim`, 3 or 4; `None` when there is none.
 
@@ -72,9 +86,10 @@ def merge_masks(
             `(batch, num_heads, query_length, key_length)`; any axis may be 1.
         use_causal_mask: Whether query position i sees the key positions 0 to i only.
         sliding_window: Number of positions seen to either side, itself included.
+        query_start: Position of the first query among the keys, an integer or a tensor `()` or `(batch,)`.
     """
     heads = (1,) * (ndim - 3)
-    merged = position_mask(query_length, key_length, ndim, use_causal_mask, sliding_window)
+    merged = position_mask(query_length, key_length, ndim, use_causal_mask, sliding_window, query_start)
     for mask in (value_mask, key_mask):
         if mask is not None:
             batch = ops.shape(mask)[0]

@@ -22,6 +22,20 @@ def check_positive_int(name: str, value: Any, optional: bool = False) -> None:
         raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value}")
 
 
+def check_int(name: str, value: Any) -> None:
+    """Raises unless `value` is an integer."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"`{name}` must be an integer. Received: {name}={value!r}")
+
+
+def check_positive_number(name: str, value: Any) -> None:
+    """Raises unless `value` is a finite number above 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"`{name}` must be a number above 0. Received: {name}={value!r}")
+    if not 0 < value < float("inf"):
+        raise ValueError(f"`{name}` must be finite and above 0. Received: {name}={value}")
+
+
 def check_rate(name: str, value: Any) -> None:
     """Raises unless `value` is a number in [0, 1)."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -36,6 +50,15 @@ def check_bool(name: str, value: Any) -> None:
     """Raises unless `value` is True or False."""
     if not isinstance(value, bool):
         raise TypeError(f"`{name}` must be True or False. Received: {name}={value!r}")
+
+
+def check_layer(name: str, value: Any, method: str = "call") -> None:
+    """Raises unless `value` is a Keras layer that has the method."""
+    if not isinstance(value, keras.layers.Layer) or not hasattr(value, method):
+        wanted = "a Keras layer" if method == "call" else f"a Keras layer with the method `{method}`"
+        raise TypeError(
+            f"`{name}` must be {wanted}, an object and not a class, or `None`. Received: {name}={value!r}"
+        )
 
 
 def int_tuple(name: str, value: Any, positive: bool = False) -> tuple[int, ...] | None:
@@ -60,6 +83,15 @@ def clone_initializer(initializer: Any) -> Any:
 def differ(first: Any, second: Any) -> bool:
     """Whether two dimensions are both known and different."""
     return first is not None and second is not None and first != second
+
+
+def check_sequence(name: str, shape: Sequence[Any]) -> None:
+    """Raises unless `shape` is that of a sequence with a known number of channels."""
+    if len(shape) != 3 or shape[-1] is None:
+        raise ValueError(
+            f"`{name}` must have rank 3, (batch, length, channels), with known channels. "
+            f"Received: {name}.shape={tuple(shape)}"
+        )
 
 
 def check_shapes(
@@ -112,13 +144,13 @@ def check_masks(
         ("value_mask", value_mask, key_mask_shape),
         ("key_mask", key_mask, key_mask_shape),
     ):
-        _check_mask_dtype(name, mask)
+        check_mask_dtype(name, mask)
         if mask is not None and not _matches(mask.shape, expected):
             raise ValueError(
                 f"`{name}` must have shape {tuple(expected)}, True where a position takes part. "
                 f"Received: {name}.shape={tuple(mask.shape)}"
             )
-    _check_mask_dtype("attention_mask", attention_mask)
+    check_mask_dtype("attention_mask", attention_mask)
     if attention_mask is None:
         return
     ndim, num_trailing = len(attention_mask.shape), 2 * num_attention_axes
@@ -133,7 +165,7 @@ def check_masks(
         )
 
 
-def _check_mask_dtype(name: str, mask: Any) -> None:
+def check_mask_dtype(name: str, mask: Any) -> None:
     """Raises for a float mask: one that is meant to be added, 0 and -1e9, would say the opposite."""
     dtype = getattr(mask, "dtype", None)
     if dtype is not None and keras.backend.is_float_dtype(keras.backend.standardize_dtype(dtype)):

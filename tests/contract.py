@@ -56,18 +56,17 @@ def make_masks(rng, names, batch, query_length, key_length):
 
 @contextlib.contextmanager
 def float64():
-    """Switches float64 on for JAX, the only backend where it is off."""
-    if keras.config.backend() != "jax":
-        yield
-        return
-    import jax
+    """Layers made here compute in float64; on JAX it is off otherwise."""
+    policy = keras.config.dtype_policy()
+    with contextlib.ExitStack() as stack:
+        stack.callback(keras.config.set_dtype_policy, policy)
+        keras.config.set_dtype_policy("float64")
+        if keras.config.backend() == "jax":
+            import jax
 
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    try:
+            stack.callback(jax.config.update, "jax_enable_x64", jax.config.jax_enable_x64)
+            jax.config.update("jax_enable_x64", True)
         yield
-    finally:
-        jax.config.update("jax_enable_x64", before)
 
 
 def gradients(function, arrays):
@@ -92,6 +91,19 @@ def gradients(function, arrays):
     return [g.numpy() for g in torch.autograd.grad(function(*tensors), tensors)]
 
 
+def compiled(function):
+    """The function, compiled where the backend can: the differences call it some hundred times."""
+    if keras.config.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function)
+    if keras.config.backend() == "jax":
+        import jax
+
+        return jax.jit(function)
+    return function
+
+
 def weighted_sum(output, factors):
     """A scalar in which every value of the output has its own say."""
     return keras.ops.sum(keras.ops.multiply(output, keras.ops.convert_to_tensor(factors, output.dtype)))
@@ -106,6 +118,7 @@ def check_gradients(function, arrays):
     is_float64 = keras.config.backend() == "tensorflow"
     step, tolerance = (1e-4, 1e-6) if is_float64 else (1e-2, 1e-2)
     rng = np.random.default_rng(99)
+    function = compiled(function)
 
     def unit(x):
         return x / np.linalg.norm(x)

@@ -43,13 +43,13 @@ def attend(logits, value, allowed):
     return np.einsum("bqk,bkc->bqc", scores, value), scores
 
 
-def scaled_dot_product(query, value, key=None, scale=None, **masks):
-    """Context and scores of rank 3 inputs."""
+def scaled_dot_product(query, value, key=None, scale=None, bias=0.0, **masks):
+    """Context and scores of rank 3 inputs; `bias` is added to the logits."""
     query, value = np.float64(query), np.float64(value)
     key = value if key is None else np.float64(key)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     allowed = allowed_pairs(len(query), query.shape[1], key.shape[1], **masks)
-    return attend(np.einsum("bqc,bkc->bqk", query, key) * scale, value, allowed)
+    return attend(np.einsum("bqc,bkc->bqk", query, key) * scale + bias, value, allowed)
 
 
 def bahdanau(query, value, key=None, *, query_kernel, key_kernel, score_kernel, bias=None, **masks):
@@ -63,23 +63,41 @@ def bahdanau(query, value, key=None, *, query_kernel, key_kernel, score_kernel, 
     return attend(logits, value, allowed_pairs(*logits.shape, **masks))
 
 
-def multi_head(query, value, key, weights, attend=scaled_dot_product, **masks):
-    """Output, scores and context before the projection; `weights` maps "query/kernel" ... to arrays.
+def multi_head(query, value, key, weights, rotate=None, bias=None, attend=scaled_dot_product, **masks):
+    """Output, scores and context before the projection.
 
-    `attend(query, value, key, **masks)` is what each head does.
+    Args:
+        query: array of rank 3; value and key alike.
+        value: see query.
+        key: see query, or None.
+        weights: "query/kernel" ... -> array. Kernels of key and value with fewer heads are shared.
+        rotate: None, or a function that turns one head of queries or keys, (batch, length, width).
+        bias: None, or an array (num_heads, query_length, key_length) that is added to the logits.
+        attend: what each head does, a function of query, value, key and by keyword of the bias and the masks.
+        masks: arguments of `allowed_pairs`.
     """
     query, value = np.float64(query), np.float64(value)
     key = value if key is None else np.float64(key)
-    num_heads = weights["query/kernel"].shape[1]
+    num_heads, num_shared = weights["query/kernel"].shape[1], weights["key/kernel"].shape[1]
 
     def head(x, name, index):
         projected = x @ weights[f"{name}/kernel"][:, index]
-        return projected + weights[f"{name}/bias"][index] if f"{name}/bias" in weights else projected
+        if f"{name}/bias" in weights:
+            projected = projected + weights[f"{name}/bias"][index]
+        if f"{name}_norm/scale" in weights:
+            size = np.sqrt((projected**2).mean(-1, keepdims=True) + 1e-6)
+            projected = projected / size * weights[f"{name}_norm/scale"]
+        return rotate(projected) if rotate and name in ("query", "key") else projected
 
     contexts, scores = [], []
     for index in range(num_heads):
+        shared = index // (num_heads // num_shared)
         context, score = attend(
-            head(query, "query", index), head(value, "value", index), head(key, "key", index), **masks
+            head(query, "query", index),
+            head(value, "value", shared),
+            head(key, "key", shared),
+            bias=0.0 if bias is None else bias[index],
+            **masks,
         )
         if "gate/kernel" in weights:
             context = context / (1 + np.exp(-head(query, "gate", index)))

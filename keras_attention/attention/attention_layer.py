@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from keras_attention import _lost_masks
 from keras_attention import _masks
 from keras_attention import _validation
 
@@ -110,6 +111,8 @@ class AttentionLayer(keras.layers.Layer):
             key_mask=key_mask,
             attention_mask=attention_mask,
         )
+        if value_mask is None and key_mask is None and attention_mask is None:
+            _lost_masks.warn(self, value, "value_mask")
         output = keras.KerasTensor(shape, dtype=self.compute_dtype)
         if not return_attention_scores:
             return output

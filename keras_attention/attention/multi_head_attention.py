@@ -9,22 +9,25 @@ import keras
 from keras import ops
 
 from keras_attention import _functional
+from keras_attention import _sublayers
 from keras_attention import _validation
 from keras_attention._layout import Layout
-from keras_attention.attention.multi_head_layer import MultiHeadLayer
+from keras_attention.attention.decoding_layer import DecodingLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_attention")
-class MultiHeadAttention(MultiHeadLayer):
+class MultiHeadAttention(DecodingLayer):
     """Multi-head scaled dot-product attention with learned projections.
 
     A drop-in for `keras.layers.MultiHeadAttention`: the same arguments, weights and weight order, so that
-    `set_weights`, `load_weights` and `from_config` carry a trained built-in over. Computes at rank 4 or
-    below, which is what mobile delegates want.
+    `set_weights`, `load_weights` and `from_config` carry a trained built-in over. With fewer key heads it is
+    grouped-query or multi-query attention. Computes at rank 4 or below, which is what mobile delegates want.
 
     ```
-    head_i  = softmax(query W_q,i (key W_k,i)^T / sqrt(key_dim)) value W_v,i
-    context = concat(head_1, ..., head_n) W_o
+    q_i, k_j, v_j = query W_q,i,  key W_k,j,  value W_v,j        j = i // (num_heads / num_key_value_heads)
+    q_i, k_j      = rotate(norm(q_i)), rotate(norm(k_j))         use_query_key_norm, rotary
+    head_i        = softmax(q_i k_j^T / sqrt(key_dim) + bias_i) v_j
+    output        = concat(head_1, ..., head_n) W_o
     ```
 
     Differs from the paper: nothing; `use_gate=True` multiplies head_i by `sigmoid(query W_g,i)`.
@@ -34,6 +37,11 @@ class MultiHeadAttention(MultiHeadLayer):
 
     Masks are boolean, True = attend, and are AND-ed. An explicit mask takes the place of the one attached to
     its tensor.
+
+    With `cache` and `cache_index`, `query` and `value` are the next tokens of a sequence, one or several.
+    Their keys and values are written behind those of the positions before, and each token attends to all of
+    these and to itself. No key is computed twice; the output is that of causal attention over the whole
+    sequence. Masks of keys then have the shape `(batch, max_length)`: a cache remembers no masks.
 
     Args:
         num_heads: Integer. Number of heads.
@@ -56,6 +64,15 @@ class MultiHeadAttention(MultiHeadLayer):
         kernel_constraint: Constraint of the kernels. Defaults to `None`.
         bias_constraint: Constraint of the biases. Defaults to `None`.
         use_gate: Boolean. Whether a sigmoid gate of the query multiplies the heads. Defaults to `False`.
+        num_key_value_heads: Integer or `None`. Number of heads of keys and values, each shared by
+            `num_heads / num_key_value_heads` consecutive query heads; 1 is multi-query attention. `None`
+            means `num_heads`. Defaults to `None`.
+        use_query_key_norm: Boolean. Whether each head's queries and keys go through an RMS normalization with
+            learned scales, which keeps the logits of large models bounded. Defaults to `False`.
+        rotary: Layer or `None`. `RotaryEmbedding`, which turns queries and keys by their positions. Defaults
+            to `None`.
+        position_bias: Layer or `None`. `ALiBi` or `RelativePositionBias`, which is added to the logits; any
+            layer with `compute_bias(query_length, key_length, query_start)`. Defaults to `None`.
         seed: Integer or `None`. Seed of the dropout. Defaults to `None`.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -70,10 +87,15 @@ class MultiHeadAttention(MultiHeadLayer):
         return_attention_scores: Boolean. Whether to return `(output, scores)`. Defaults to `False`.
         training: Boolean. Whether dropout is active.
         use_causal_mask: Boolean. Whether position i attends to 0 ... i only. Defaults to `False`.
+        cache: Pair of tensors `(batch, num_key_value_heads, max_length, key_dim)` and `(..., value_dim)` from
+            `make_cache(batch, max_length)` or the call before. Defaults to `None`.
+        cache_index: Integer, or integer tensor of shape `()`, `(1,)` or `(batch,)`. Number of positions in
+            the cache, which must have room for the new tokens.
 
     Output shape:
         Output `(batch, query_length, channels)` and, if asked for, scores
-        `(batch, num_heads, query_length, key_length)`.
+        `(batch, num_heads, query_length, key_length)`. With `cache`, last of all, the new pair; the scores
+        are over `max_length` keys.
 
     Example:
     ```python
@@ -87,8 +109,12 @@ class MultiHeadAttention(MultiHeadLayer):
 
     References:
         [Attention Is All You Need](https://arxiv.org/abs/1706.03762),
-        [Gated Attention for Large Language Models](https://arxiv.org/abs/2505.06708) (`use_gate`).
+        [Gated Attention for Large Language Models](https://arxiv.org/abs/2505.06708) (`use_gate`),
+        [GQA](https://arxiv.org/abs/2305.13245) (`num_key_value_heads`),
+        [Scaling Vision Transformers](https://arxiv.org/abs/2302.05442) (`use_query_key_norm`).
     """
+
+    _layer_arguments = ("rotary", "position_bias")
 
     def __init__(
         self,
@@ -109,6 +135,10 @@ class MultiHeadAttention(MultiHeadLayer):
         kernel_constraint: Any = None,
         bias_constraint: Any = None,
         use_gate: bool = False,
+        num_key_value_heads: int | None = None,
+        use_query_key_norm: bool = False,
+        rotary: Any = None,
+        position_bias: Any = None,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -130,6 +160,9 @@ class MultiHeadAttention(MultiHeadLayer):
                 "kernel_constraint": kernel_constraint,
                 "bias_constraint": bias_constraint,
             },
+            num_key_value_heads=num_key_value_heads,
+            use_query_key_norm=use_query_key_norm,
+            rotary=rotary,
             **kwargs,
         )
         _validation.check_positive_int("sliding_window", sliding_window, optional=True)
@@ -140,9 +173,17 @@ class MultiHeadAttention(MultiHeadLayer):
                 "`flash_attention=True` has no dropout; set `dropout` to 0 or `flash_attention` to None. "
                 f"Received: flash_attention=True, dropout={dropout}"
             )
+        if position_bias is not None:
+            _validation.check_layer("position_bias", position_bias, "compute_bias")
+        self.position_bias = position_bias
         self.attention_axes = _validation.int_tuple("attention_axes", attention_axes)
         self.sliding_window = sliding_window
         self.flash_attention = flash_attention
+
+    def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
+        super().build(query_shape, value_shape, key_shape)
+        if self.position_bias is not None and not self.position_bias.built:
+            self.position_bias.build((None, self.num_heads, None, None))
 
     def _compute(
         self,
@@ -189,19 +230,37 @@ class MultiHeadAttention(MultiHeadLayer):
         mask: Any,
         training: bool | None,
         return_attention_scores: bool,
+        bias_rows: Any = None,
     ) -> tuple[Any, Any]:
-        """Attention of `(batch, length, num_heads, head_dim)`, by the backend's kernel if it has one."""
+        """Attention of `(batch, length, num_heads, head_dim)`, by the backend's kernel if it has one.
+
+        Whoever passes some queries of a sequence passes `bias_rows` too, their rows of `_bias`.
+        """
+        bias = bias_rows
+        if bias is None:
+            bias = self._bias(ops.shape(query)[1], ops.shape(key)[1])
         scale = 1.0 / math.sqrt(self.key_dim)
         flash = self.flash_attention
         flash = keras.config.is_flash_attention_enabled() if flash is None else flash
         if self._use_fused(flash, return_attention_scores):
-            return _functional.fused_attention(query, key, value, mask, scale, flash), None
+            return _functional.fused_attention(query, key, value, mask, scale, flash, bias), None
         query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))
-        logits = _functional.dot_product_logits(query, key, ops.cast(scale, query.dtype))
-        context, scores = _functional.attend(
-            logits, value, mask, lambda x: self._dropout_layer(x, training=training)
-        )
+        context, scores = self._attend_heads(query, key, value, mask, training, bias)
         return ops.transpose(context, (0, 2, 1, 3)), scores
+
+    def _attend_heads(
+        self, query: Any, key: Any, value: Any, mask: Any, training: bool | None, bias: Any
+    ) -> tuple[Any, Any]:
+        """Attention of `(batch, heads, length, head_dim)`, by way of the scores."""
+        scale = ops.cast(1.0 / math.sqrt(self.key_dim), query.dtype)
+        logits = _functional.dot_product_logits(query, key, scale, bias)
+        return _functional.attend(logits, value, mask, lambda x: self._dropout_layer(x, training=training))
+
+    def _bias(self, query_length: Any, key_length: Any, query_start: Any = 0) -> Any:
+        """Rows of the position bias, which broadcast to the logits: queries from `query_start` on."""
+        if self.position_bias is None:
+            return None
+        return self.position_bias.compute_bias(query_length, key_length, query_start)
 
     def _use_fused(self, flash: bool | None, return_attention_scores: bool) -> bool:
         backend = keras.config.backend()
@@ -242,6 +301,11 @@ class MultiHeadAttention(MultiHeadLayer):
                 f"`attention_axes`, or pass an `attention_mask`. Received: attention axes {layout.axes}, "
                 f"use_causal_mask={use_causal_mask}, sliding_window={self.sliding_window}"
             )
+        if len(layout.axes) > 1 and self.rotary is not None:
+            raise ValueError(
+                "`rotary` needs a single attention axis, along which it counts positions; choose it with "
+                f"`attention_axes`. Received: attention axes {layout.axes}, rotary={self.rotary.name!r}"
+            )
         scores_shape = self._scores_shape_of(query_shape, value_shape)
         _validation.check_masks(query_shape[:-1], value_shape[:-1], scores_shape, len(layout.axes), **masks)
 
@@ -254,4 +318,5 @@ class MultiHeadAttention(MultiHeadLayer):
             "attention_axes": self.attention_axes,
             "sliding_window": self.sliding_window,
             "flash_attention": self.flash_attention,
+            "position_bias": _sublayers.serialize(self.position_bias),
         }

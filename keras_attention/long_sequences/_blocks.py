@@ -57,6 +57,15 @@ class Part(NamedTuple):
     log_sum: Any
 
 
+def repeat_heads(x: Any, num_heads: int) -> Any:
+    """`(batch, length, num_shared_heads, head_dim)` with each head as often as it is shared, side by side."""
+    batch, length, num_shared, head_dim = ops.shape(x)
+    if num_shared == num_heads:
+        return x
+    copies = ops.concatenate([x] * (num_heads // num_shared), axis=-1)
+    return _functional.reshape(copies, (batch, length, num_heads, head_dim))
+
+
 def count_blocks(length: Any, size: int) -> Any:
     """Number of blocks that hold `length` positions; a tensor where the length is one."""
     return (length + size - 1) // size

@@ -1,8 +1,10 @@
 """Every public layer of the package, in the ways that the shared tests try it."""
 
 from cases import attention
+from cases import blocks
 from cases import long_sequences
+from cases import positions
 from cases.case import Case
 
-CASES: list[Case] = [*attention.CASES, *long_sequences.CASES]
+CASES: list[Case] = [*attention.CASES, *long_sequences.CASES, *positions.CASES, *blocks.CASES]
 assert len({case.name for case in CASES}) == len(CASES), "each case has a name of its own"

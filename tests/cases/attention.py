@@ -1,10 +1,14 @@
 """Attention over one sequence or between two."""
 
 import reference
+import reference_positions
 
 from cases.case import Case
+from keras_attention import ALiBi
 from keras_attention import BahdanauAttention
 from keras_attention import MultiHeadAttention
+from keras_attention import RelativePositionBias
+from keras_attention import RotaryEmbedding
 from keras_attention import ScaledDotProductAttention
 
 BATCH, QUERY_LENGTH, KEY_LENGTH, NUM_HEADS = 2, 5, 7, 3
@@ -44,22 +48,28 @@ def scaled_dot_product(query, value, key, *, weights, config, **masks):
 
 def multi_head(query, value, key=None, *, weights, config, **masks):
     masks["sliding_window"] = config.get("sliding_window")
-    output, scores, _ = reference.multi_head(query, value, key, weights, **masks)
+    rotate = reference_positions.rotary if "rotary" in config else None
+    sizes, bias = (query.shape[1], value.shape[1]), config.get("position_bias")
+    if isinstance(bias, ALiBi):
+        bias = reference_positions.alibi(bias.num_heads, *sizes)
+    elif isinstance(bias, RelativePositionBias):
+        bias = reference_positions.relative(weights["bias/embeddings"], *sizes, num_buckets=8, max_distance=5)
+    output, scores, _ = reference.multi_head(query, value, key, weights, rotate, bias, **masks)
     return output, scores
 
 
-def _multi_head(name, config, num_weights, features=(CHANNELS,), **more):
+def _multi_head(name, config, num_weights, features=(CHANNELS,), unmoved=KEY_BIAS, **more):
     return Case(
         name=f"multi_head_{name}",
         cls=MultiHeadAttention,
         config={"num_heads": NUM_HEADS, "key_dim": KEY_DIM, **config},
         shapes=(QUERY, VALUE, KEY),
         output_shape=(BATCH, QUERY_LENGTH, *features),
-        scores_shape=(BATCH, NUM_HEADS, QUERY_LENGTH, KEY_LENGTH),
+        scores_shape=(BATCH, config.get("num_heads", NUM_HEADS), QUERY_LENGTH, KEY_LENGTH),
         num_weights=num_weights,
         masks=MASKS,
         keys_masked_by=KEYS,
-        unmoved=KEY_BIAS,
+        unmoved=unmoved,
         reference=multi_head,
         **more,
     )
@@ -127,4 +137,31 @@ CASES = [
         "gate", {"use_gate": True, "output_shape": [31, 37], "kernel_constraint": "max_norm"}, 10, (31, 37)
     ),
     _multi_head("window", {"sliding_window": 2}, 8),
+    _multi_head(
+        "grouped", {"num_heads": 6, "num_key_value_heads": 2, "value_dim": VALUE_DIM, "use_gate": True}, 10
+    ),
+    _multi_head("multi_query", {"num_key_value_heads": 1, "use_bias": False, "sliding_window": 3}, 4),
+    _multi_head(
+        "rotary",
+        {
+            "key_dim": 14,
+            "num_heads": 6,
+            "num_key_value_heads": 3,
+            "use_query_key_norm": True,
+            "rotary": lambda: RotaryEmbedding(),
+        },
+        10,
+        unmoved=(),
+    ),
+    _multi_head("alibi", {"position_bias": lambda: ALiBi(NUM_HEADS), "num_key_value_heads": 1}, 8),
+    _multi_head(
+        "relative_bias",
+        {
+            "position_bias": lambda: RelativePositionBias(
+                NUM_HEADS, num_buckets=8, max_distance=5, name="bias"
+            ),
+            "dropout": 0.3,
+        },
+        9,
+    ),
 ]

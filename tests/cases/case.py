@@ -26,7 +26,7 @@ class Case:
         shapes: shapes of its tensors, in the order of the call, each with the batch first.
         output_shape: expected shape of the output.
         scores_shape: expected shape of what `return_attention_scores=True` adds; `None`: it has no such
-            argument.
+            argument. `more_scores_shapes`: of further scores behind them.
         num_weights: expected number of trainable weights; `num_frozen`: of all others, such as tables.
         masks: boolean arguments of the call and their shapes, `use_causal_mask` with the shape `()`.
         call: further arguments of every call.
@@ -49,6 +49,7 @@ class Case:
     output_shape: Shape
     num_weights: int
     scores_shape: Shape | None = None
+    more_scores_shapes: tuple[Shape, ...] = ()
     num_frozen: int = 0
     masks: Mapping[str, Shape] = dataclasses.field(default_factory=dict)
     call: Mapping[str, Any] = dataclasses.field(default_factory=dict)

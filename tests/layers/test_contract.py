@@ -106,7 +106,8 @@ def test_shapes_and_dtypes(case, rng):
     inputs = case.make_inputs(rng)
     layer = case.make()
     results = case.call_layer(layer, inputs)
-    expected = [case.output_shape] + ([case.scores_shape] if case.scores_shape else [])
+    expected = [case.output_shape, *([case.scores_shape] if case.scores_shape else [])]
+    expected += case.more_scores_shapes
     assert [tuple(x.shape) for x in results] == expected
     assert tuple(case.call_output(layer, inputs).shape) == case.output_shape
     assert tuple(layer.compute_output_shape(*[x.shape for x in inputs])) == case.output_shape

@@ -32,8 +32,8 @@ MOST_NUMBERS = 2**20
 SMALLEST, LARGEST = 16, 128
 """Queries of one block; more gain no speed, fewer lose it."""
 
-_Attend = Callable[[Any, Any, slice], tuple[Any, Any]]
-"""Takes some queries, their mask and the range of the keys to read; returns context and scores (or None)."""
+_Attend = Callable[[Any, Any, slice, slice], tuple[Any, Any]]
+"""Takes queries, their mask, their range and that of the keys to read; returns context and scores or None."""
 
 
 def patches(layers: list[Any], lowering: Lowering) -> Iterator[Patch]:
@@ -71,7 +71,8 @@ def _attend_keras_heads(
     shows_scores = bool(return_attention_scores or getattr(layer, "_return_attention_scores", False))
     dropout = layer.dropout
 
-    def attend(rows: Any, mask: Any, keys: slice) -> tuple[Any, Any]:
+    def attend(rows: Any, mask: Any, block: slice, keys: slice) -> tuple[Any, Any]:
+        del block
         read = _cut(key, 1, keys), _cut(value, 1, keys)
         return grouped_attention.attend(layer, rows, *read, mask, dropout, training, shows_scores)
 
@@ -108,7 +109,8 @@ def _call_keras_attention(
     lengths = (ops.shape(query)[1], ops.shape(key)[1])
     merged = _masks.merge_masks(*lengths, 3, value_mask=value_mask, use_causal_mask=use_causal_mask)
 
-    def attend(rows: Any, mask: Any, keys: slice) -> tuple[Any, Any]:
+    def attend(rows: Any, mask: Any, block: slice, keys: slice) -> tuple[Any, Any]:
+        del block
         scores = layer._calculate_scores(query=rows, key=_cut(key, 1, keys))
         if constant_masks.is_addable(mask):
             scores, mask = constant_masks.add_mask(scores, mask), None
@@ -146,8 +148,12 @@ def _attend_own(
     if not _is_long(query, axis, key.shape[axis], per_pair, mask):
         return inner(query, key, value, mask, *rest)
 
-    def attend(rows: Any, mask: Any, keys: slice) -> tuple[Any, Any]:
-        return inner(rows, _cut(key, axis, keys), _cut(value, axis, keys), mask, *rest)
+    def attend(rows: Any, mask: Any, block: slice, keys: slice) -> tuple[Any, Any]:
+        more = {}
+        if getattr(layer, "position_bias", None) is not None:
+            bias = layer._bias(block.stop - block.start, key.shape[axis], block.start)
+            more["bias_rows"] = _cut(bias, -1, keys)
+        return inner(rows, _cut(key, axis, keys), _cut(value, axis, keys), mask, *rest, **more)
 
     size = _block_size(query, key.shape[axis], per_pair)
     return _in_blocks(
@@ -200,7 +206,7 @@ def _in_blocks(
         keys = slice(0, key_length) if shows_scores else _read(rows_mask, key_length)
         if rows_mask is not None and keys != slice(0, key_length):
             rows_mask = rows_mask[..., keys]
-        context, block_scores = attend(_cut(query, axis, block), rows_mask, keys)
+        context, block_scores = attend(_cut(query, axis, block), rows_mask, block, keys)
         contexts.append(context)
         scores.append(block_scores)
     if len(contexts) > 1:
