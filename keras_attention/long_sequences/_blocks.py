@@ -171,7 +171,8 @@ def attend(logits: Any, value: Any, dropout: Callable[[Any], Any], has_log_sum: 
 def merge(first: Part, second: Part) -> Part:
     """What the queries get from the keys of both parts, which share none."""
     # shares of exactly 0 and 1, so that a part without keys leaves no trace, not even by rounding
-    lead = ops.subtract(first.log_sum, second.log_sum)
+    # far beyond where a sigmoid is 0 or 1; that of XNNPACK is no number for hidden parts' 1e37
+    lead = ops.clip(ops.subtract(first.log_sum, second.log_sum), -1000.0, 1000.0)
     shares = [ops.cast(ops.sigmoid(x), first.context.dtype) for x in (lead, ops.negative(lead))]
     context = ops.add(ops.multiply(shares[0], first.context), ops.multiply(shares[1], second.context))
     return Part(context, ops.maximum(first.log_sum, second.log_sum))
