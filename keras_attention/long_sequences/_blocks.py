@@ -57,6 +57,15 @@ class Part(NamedTuple):
     log_sum: Any
 
 
+def repeat_heads(x: Any, num_heads: int) -> Any:
+    """`(batch, length, num_shared_heads, head_dim)` with each head as often as it is shared, side by side."""
+    batch, length, num_shared, head_dim = ops.shape(x)
+    if num_shared == num_heads:
+        return x
+    copies = ops.concatenate([x] * (num_heads // num_shared), axis=-1)
+    return _functional.reshape(copies, (batch, length, num_heads, head_dim))
+
+
 def count_blocks(length: Any, size: int) -> Any:
     """Number of blocks that hold `length` positions; a tensor where the length is one."""
     return (length + size - 1) // size
@@ -148,7 +157,9 @@ def attend(logits: Any, value: Any, dropout: Callable[[Any], Any], has_log_sum: 
 
     Where all keys are hidden the context is of no meaning, and the log-sum too low to count.
     """
-    scores = ops.cast(ops.softmax(logits, axis=-1), value.dtype)
+    is_alone = logits.shape[-1] == 1  # for which Keras' softmax would warn
+    scores = ops.ones_like(logits) if is_alone else ops.softmax(logits, axis=-1)
+    scores = ops.cast(scores, value.dtype)
     context = ops.matmul(dropout(scores), value)
     if not has_log_sum:
         return context, None
@@ -160,7 +171,8 @@ def attend(logits: Any, value: Any, dropout: Callable[[Any], Any], has_log_sum: 
 def merge(first: Part, second: Part) -> Part:
     """What the queries get from the keys of both parts, which share none."""
     # shares of exactly 0 and 1, so that a part without keys leaves no trace, not even by rounding
-    lead = ops.subtract(first.log_sum, second.log_sum)
+    # far beyond where a sigmoid is 0 or 1; that of XNNPACK is no number for hidden parts' 1e37
+    lead = ops.clip(ops.subtract(first.log_sum, second.log_sum), -1000.0, 1000.0)
     shares = [ops.cast(ops.sigmoid(x), first.context.dtype) for x in (lead, ops.negative(lead))]
     context = ops.add(ops.multiply(shares[0], first.context), ops.multiply(shares[1], second.context))
     return Part(context, ops.maximum(first.log_sum, second.log_sum))

@@ -108,9 +108,9 @@ def stride_part(heads: Heads, size: int) -> Part:
         return ops.transpose(_functional.reshape(blocks, (folded, count, *x.shape[2:])), (0, 2, 1, 3))
 
     def unfold(x: Any) -> Any:
-        channels = num_heads * x.shape[-1]
-        x = _functional.reshape(ops.transpose(x, (0, 2, 1, 3)), (batch, size, count, channels))
-        x = _functional.reshape(ops.transpose(x, (0, 2, 1, 3)), (batch, count * size, num_heads, -1))
+        width = x.shape[-1]
+        x = _functional.reshape(ops.transpose(x, (0, 2, 1, 3)), (batch, size, count, num_heads * width))
+        x = _functional.reshape(ops.transpose(x, (0, 2, 1, 3)), (batch, count * size, num_heads, width))
         return _blocks.cut(x, length)
 
     # (batch * size, num_heads, count, count)

@@ -25,17 +25,18 @@ def routed_context(heads: Heads, size: int, num_blocks: int) -> Any:
         x = _functional.reshape(_blocks.to_blocks(x, count, size), (batch, count * size, *x.shape[2:]))
         return ops.transpose(x, (0, 2, 1, 3))
 
-    def gather(x: Any) -> Any:
-        """The chosen blocks of `(rows, count, features)`, one below the other; a row is a batch or a head."""
+    def gather(x: Any, chosen: Any) -> Any:
+        """Blocks of `(rows, count, features)`, chosen for each row by `(rows, n)`: `(rows * n, features)`."""
         rows, features = ops.shape(x)[0], x.shape[2]
         starts = ops.reshape(count * ops.arange(rows, dtype="int32"), (-1, 1))
-        index = ops.add(_functional.reshape(chosen, (rows, -1)), starts)
         x = _functional.reshape(x, (_functional.product([rows, count]), features))
-        return ops.take(x, ops.reshape(index, (-1,)), axis=0)
+        return ops.take(x, ops.reshape(ops.add(chosen, starts), (-1,)), axis=0)
+
+    chosen_by_head = _functional.reshape(chosen, (folded, count * num_chosen))
 
     def fold_chosen(x: Any) -> Any:
-        blocks = gather(_functional.reshape(fold(x), (folded, count, size * x.shape[-1])))
-        return _functional.reshape(blocks, (folded, count, span, x.shape[-1]))
+        blocks = _functional.reshape(fold(x), (folded, count, size * x.shape[-1]))
+        return _functional.reshape(gather(blocks, chosen_by_head), (folded, count, span, x.shape[-1]))
 
     def unfold(x: Any) -> Any:
         x = _functional.reshape(x, (batch, num_heads, count * size, x.shape[-1]))
@@ -49,7 +50,10 @@ def routed_context(heads: Heads, size: int, num_blocks: int) -> Any:
         logits = _blocks.hide(logits, (index <= np.arange(size)[:, None]) | (index >= size))
     is_real = _blocks.real_keys(heads, count, size)
     if heads.is_causal or not (isinstance(is_real, np.ndarray) and is_real.all()):
-        seen = ops.logical_and(gather(ops.convert_to_tensor(is_real)), ops.reshape(is_open, (-1, 1)))
+        rows = 1 if heads.key_mask is None else batch
+        num_rest = _functional.product([num_heads * count * num_chosen, 1 if rows is batch else batch])
+        seen = gather(ops.convert_to_tensor(is_real), _functional.reshape(chosen, (rows, num_rest)))
+        seen = ops.logical_and(seen, ops.reshape(is_open, (-1, 1)))
         logits = _blocks.hide(logits, _functional.reshape(seen, (folded, count, 1, span)))
     context, log_sum = _blocks.attend(
         logits, fold_chosen(heads.value), heads.dropout, has_log_sum=heads.key_mask is not None

@@ -62,7 +62,8 @@ class LinearAttention(LongSequenceLayer):
         bias_constraint: Constraint of the biases. Defaults to `None`.
         use_gate: Boolean. Whether a sigmoid gate of the query multiplies the heads. Defaults to `False`.
         seed: Integer or `None`. Seed of the random features and of the dropout. Defaults to `None`.
-        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+        **kwargs: `num_key_value_heads`, `rotary` and `use_query_key_norm`, as in `MultiHeadAttention`, and
+            the arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         query: Tensor of shape `(batch, query_length, channels)`.

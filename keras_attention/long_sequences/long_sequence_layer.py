@@ -11,6 +11,7 @@ from keras_attention import _functional
 from keras_attention import _masks
 from keras_attention import _validation
 from keras_attention.attention.multi_head_layer import MultiHeadLayer
+from keras_attention.long_sequences import _blocks
 from keras_attention.long_sequences._blocks import Heads
 
 
@@ -43,8 +44,8 @@ class LongSequenceLayer(MultiHeadLayer):
         )
         heads = Heads(
             query,
-            key,
-            value,
+            _blocks.repeat_heads(key, self.num_heads),
+            _blocks.repeat_heads(value, self.num_heads),
             query_mask,
             _masks.logical_and(value_mask, key_mask),
             masks["use_causal_mask"],

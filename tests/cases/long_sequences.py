@@ -32,10 +32,10 @@ def linear(query, value, key, *, weights, config, **masks):
         "performer": lambda: reference_long_sequences.performer(weights["random_features"]),
     }[config.get("feature_map", "elu")]()
 
-    def attend(query, value, key, **masks):
+    def attend(query, value, key, bias, **masks):
         return reference_long_sequences.linear(query, value, key, (features, features), **masks)
 
-    return reference.multi_head(query, value, key, weights, attend, **masks)[:2]
+    return reference.multi_head(query, value, key, weights, attend=attend, **masks)[:2]
 
 
 def sparse(query, value, key, *, weights, config, **masks):
@@ -50,13 +50,13 @@ def routed(query, value, key, *, weights, config, **masks):
     if key_masks:
         routing["key_mask"] = key_masks[0] & key_masks[-1]
 
-    def attend(query, value, key, **masks):
+    def attend(query, value, key, bias, **masks):
         pairs = reference_long_sequences.routed_pairs(
             query, key, config["block_size"], config.get("num_blocks", 4), **routing
         )
         return reference.scaled_dot_product(query, value, key, attention_mask=pairs, **masks)
 
-    return reference.multi_head(query, value, key, weights, attend, **masks)[:2]
+    return reference.multi_head(query, value, key, weights, attend=attend, **masks)[:2]
 
 
 def axial(inputs, *, weights, config, mask=None):
@@ -139,6 +139,7 @@ CASES = [
     _local("default", {"window_size": 3}),
     _local("wide_window", {"window_size": 18, "use_gate": True, "value_dim": VALUE_DIM}, 10),
     _local("global_tokens", {"window_size": 2, "num_global_tokens": 3, "dropout": 0.3}),
+    _local("shared_heads", {"window_size": 5, "num_key_value_heads": 1}),
     _local("one_block", {"window_size": 41, "use_bias": False, "output_shape": 19}, 4, features=(19,)),
     _linear("default", {}, **_lengths(67)),  # more than one chunk
     _linear(

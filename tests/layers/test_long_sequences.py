@@ -15,6 +15,7 @@ from contract import weighted_sum
 from keras_attention import LinearAttention
 from keras_attention import LocalAttention
 from keras_attention import MultiHeadAttention
+from keras_attention import RotaryEmbedding
 from keras_attention import SparseAttention
 
 BATCH, LENGTH, CHANNELS, NUM_HEADS, KEY_DIM = 2, 37, 11, 3, 5
@@ -112,6 +113,19 @@ def test_any_length(rng, make_layer, length, masks):
     assert_close(layer(sequence, sequence, **masks), expected)
 
 
+@pytest.mark.parametrize("masks", [{}, CAUSAL], ids=["two_sided", "causal"])
+@pytest.mark.parametrize("length", [LENGTH, None])
+def test_traced_with_an_unknown_batch(rng, make_layer, length, masks):
+    sequence = normal(rng, BATCH, LENGTH, CHANNELS)
+    mask = mixed_mask(rng, BATCH, LENGTH)
+    layer = make_layer()
+    inputs, mask_input = keras.Input((length, CHANNELS)), keras.Input((length,), dtype="bool")
+    outputs = [layer(inputs, inputs, **masks), layer(inputs, inputs, value_mask=mask_input, **masks)]
+    model = keras.Model([inputs, mask_input], outputs)
+    expected = [layer(sequence, sequence, **masks), layer(sequence, sequence, value_mask=mask, **masks)]
+    assert_close(model.predict_on_batch([sequence, mask]), expected)
+
+
 def test_gradients_are_finite_where_nothing_is_allowed(rng, make_layer):
     sequence = normal(rng, BATCH, LENGTH, CHANNELS)
     mask = mixed_mask(rng, BATCH, LENGTH)
@@ -135,6 +149,22 @@ def test_low_precision(rng, make_layer, policy):
         output = to_numpy(keras.ops.cast(layer(query, value, query, **masks), "float32"))
         assert np.all(np.isfinite(output))
         assert np.all(output[0] == 0) or "value_mask" not in masks
+
+
+def test_options_of_heads_are_those_of_multi_head_attention(rng):
+    sequence = normal(rng, BATCH, LENGTH, CHANNELS)
+
+    def options():
+        return {"num_key_value_heads": 2, "use_query_key_norm": True, "rotary": RotaryEmbedding()}
+
+    whole = MultiHeadAttention(4, 6, sliding_window=3, **options())
+    expected = whole(sequence, sequence)
+    layer = LocalAttention(4, 6, 3, **options())
+    layer.build(sequence.shape, sequence.shape)
+    layer.set_weights(whole.get_weights())
+    assert_close(layer(sequence, sequence), expected)
+    again = LocalAttention.from_config(layer.get_config())
+    assert again.get_config() == layer.get_config()
 
 
 def test_dropout_only_in_training(rng, make_layer):
@@ -182,7 +212,9 @@ def test_no_tensor_grows_with_all_pairs(name, call):
     def make(length):
         if name in ("sparse_strided", "sparse_fixed", "sparse_block"):
             return SparseAttention(NUM_HEADS, KEY_DIM, math.isqrt(length), name.removeprefix("sparse_"))
-        return LAYERS[name](block_size=64) if name == "sparse_top_k" else LAYERS[name]()
+        if name == "sparse_top_k":
+            return SparseAttention(NUM_HEADS, KEY_DIM, 64, "top_k", num_blocks=3)
+        return LAYERS[name]()
 
     short, long = (largest_tensor(make(n), n, **call) for n in (SIZES[name], 4 * SIZES[name]))
     exponent = math.log(long / short, 4)

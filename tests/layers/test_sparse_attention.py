@@ -38,9 +38,9 @@ def test_golden_means(pattern, block_size, masks, expected):
 
 
 # Pairs of positions with the means 1, -1, 1/2 and -3. Besides itself, block 0 likes block 2 best (1 * 1/2),
-# block 1 likes 3 (-1 * -3), block 2 likes 0 (1/2 * 1), and block 3 likes 1 (-3 * -1). Causally, asking for the
-# block before: block 1 can only take 0; block 2 asks with -1 and takes 1 (1 against -1); block 3 asks with 1/2
-# and takes 0 (1/2 against -1/2 and 1/4).
+# block 1 likes 3 (-1 * -3), block 2 likes 0 (1/2 * 1), and block 3 likes 1 (-3 * -1). Causally, a block asks
+# for the one before: block 1 can only take 0; block 2 asks with -1 and takes 1 (1 against -1); block 3 asks
+# with 1/2 and takes 0 (1/2 against -1/2 and 1/4).
 MEETS = [({}, [2, 3, 0, 1]), (CAUSAL, [None, 0, 1, 0])]
 
 
