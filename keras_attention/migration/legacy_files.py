@@ -71,8 +71,8 @@ def _read(
         config, copy = _copy_hdf5(path, folder)
     else:
         raise ValueError(
-            f"{str(path)!r} is neither an .h5 nor a .keras file: save the model with `model.save('model.h5')` where "
-            "Keras 2 is installed. A SavedModel folder and a TensorFlow checkpoint hold no layers."
+            f"{str(path)!r} is neither an .h5 nor a .keras file; write one with `model.save('model.h5')` "
+            "where Keras 2 is installed. A SavedModel folder and a TensorFlow checkpoint hold no layers."
         )
     try:
         if copy is None:

@@ -143,8 +143,8 @@ class Holder(keras.layers.Wrapper):
     [
         (
             change(2, attention_activation="sigmoid"),
-            "The `SeqSelfAttention` layer 'attention' cannot be moved: no layer of ours puts an activation on "
-            "the scores before their softmax. Received: attention_activation='sigmoid'",
+            "The `SeqSelfAttention` layer 'attention' cannot be moved: no layer of ours puts an activation "
+            "on the scores before their softmax. Received: attention_activation='sigmoid'",
         ),
         (change(1, time_major=True), "The `GRU` layer 'gru' cannot be moved: Keras 3 has no `time_major`."),
         (

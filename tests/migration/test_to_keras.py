@@ -74,7 +74,7 @@ def other_layer():
         (
             lambda: ScaledDotProductAttention(name="p"),
             "The `ScaledDotProductAttention` layer 'p' cannot be moved: Keras' `Attention` has no scale but "
-            "a learned one. Call the layer first: its scale then becomes such a weight, frozen. Received: scale=",
+            "a learned one. Call the layer first: its scale then becomes such a weight, frozen. ",
         ),
         (lambda: BahdanauAttention(8, name="b"), "Keras' `AdditiveAttention` has no projections and no bias"),
         (lambda: other_layer(), "'other' cannot be moved: Keras has no such layer"),
