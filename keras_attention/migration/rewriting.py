@@ -97,8 +97,8 @@ class _Rewriting:
         if self.blind:
             warnings.warn(
                 f"The layers {sorted(set(self.blind))} do not see the masks of their inputs: Keras' "
-                "`MultiHeadAttention` takes masks off the tensors that it is called on, for all layers "
-                f"called later. The copy keeps this, by its layer {self.strip.name!r}: outputs stay the same.",
+                "`MultiHeadAttention` takes masks off the tensors that it is called on, for layers "
+                f"called later. The copy keeps this, by its layer {self.strip.name!r}: the outputs stay.",
                 stacklevel=4,
             )
         for layer, copy in self.pairs:
