@@ -48,8 +48,8 @@ def load_legacy_model(
     path = Path(path)
     if path.is_dir():
         raise ValueError(
-            f"{str(path)!r} is a folder, such as a SavedModel, which holds no layers: load it where Keras 2 is "
-            "installed, and write a file with `model.save('model.h5')`."
+            f"{str(path)!r} is a folder, such as a SavedModel, which holds no layers: load it where Keras 2 "
+            "is installed, and write a file with `model.save('model.h5')`."
         )
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {str(path)!r}.")

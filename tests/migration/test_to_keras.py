@@ -47,7 +47,10 @@ def test_additive(rng):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"value_dim": 5, "output_shape": 6, "use_gate": True}, keras.layers.MultiHeadAttention),
+        (
+            {"value_dim": 5, "output_shape": 6, "use_gate": True, "dropout": 0.1},
+            keras.layers.MultiHeadAttention,
+        ),
         ({"num_key_value_heads": 4}, keras.layers.MultiHeadAttention),
         ({"num_key_value_heads": 2, "sliding_window": 3}, keras.layers.GroupQueryAttention),
     ],
