@@ -64,7 +64,7 @@ def bahdanau(query, value, key=None, *, query_kernel, key_kernel, score_kernel, 
 
 
 def multi_head(
-    query, value, key, weights, attend=scaled_dot_product, rotate=None, bias=None, **masks
+    query, value, key, weights, rotate=None, bias=None, attend=scaled_dot_product, **masks
 ):
     """Output, scores and context before the projection.
 

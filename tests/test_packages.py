@@ -19,7 +19,16 @@ import keras_attention.tflite
 ROOT = Path(__file__).resolve().parent.parent
 in_checkout = pytest.mark.skipif(not (ROOT / "tflite").is_dir(), reason="only in a checkout")
 PAGES = {
-    keras_attention: ["layers.md", "positions.md", "masks.md", "blocks.md"],
+    keras_attention: [
+        "layers.md",
+        "blocks.md",
+        "long_sequences.md",
+        "masks.md",
+        "memory.md",
+        "migration.md",
+        "pooling.md",
+        "positions.md",
+    ],
     keras_attention.tflite: ["conversion.md", "benchmark.md"],
 }
 PUBLIC = [

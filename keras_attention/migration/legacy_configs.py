@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ SIGNS: dict[type[LegacyLayer], set[str]] = {
     legacy_layers.ScaledDotProductAttention: {"return_attention", "history_only"},
     legacy_layers.Attention: {"units"},
 }
+COMMON = {"name", "trainable", "dtype", "batch_input_shape", "activity_regularizer"}
 REFUSED = {
     "ResidualScaledDotProductAttention": "no layer of ours adds the scores of the layer before to its own",
 }
@@ -38,8 +40,13 @@ def of_layers(config: Any) -> Iterator[dict[str, Any]]:
             yield from of_layers(value)
 
 
-def rewrite(model_config: dict[str, Any]) -> int:
-    """Rename the old layers in a model's config, in place; how many there are."""
+def rewrite(model_config: dict[str, Any], known: Collection[str] = ()) -> int:
+    """Rename the old layers in a model's config, in place; how many there are.
+
+    Args:
+        model_config: the config, changed in place.
+        known: names of the classes that the user brings: those are no layers of the packages.
+    """
     count = 0
     for entry in of_layers(model_config):
         name = entry["class_name"]
@@ -49,7 +56,8 @@ def rewrite(model_config: dict[str, Any]) -> int:
                 f"The `{name}` layer {entry['config'].get('name')!r} cannot be moved: {REFUSED[name]}."
             )
         for cls, signs in SIGNS.items():
-            if name == cls.__name__ and signs <= set(entry["config"]):
+            options = set(entry["config"]) - COMMON
+            if name == cls.__name__ and name not in known and signs <= options <= set(cls.defaults):
                 title = f"{cls.package}>{name}"
                 entry.update(class_name=title, registered_name=title, module=None)
                 count += 1
@@ -64,6 +72,9 @@ def rewrite(model_config: dict[str, Any]) -> int:
             _unwrap_single_tensors(entry["config"])
         if name != "InputLayer":
             entry["config"].pop("batch_input_shape", None)
+        policy = entry["config"].get("dtype")
+        if isinstance(policy, dict):
+            entry["config"]["dtype"] = policy["config"]["name"]
         if entry["config"].pop("time_major", False):
             raise ValueError(
                 f"The `{name}` layer {entry['config'].get('name')!r} cannot be moved: "

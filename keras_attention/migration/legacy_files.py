@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import zipfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,11 @@ def load_legacy_model(
         A `keras.Model`, not compiled: the state of an optimizer is not carried over.
     """
     path = Path(path)
+    if path.is_dir():
+        raise ValueError(
+            f"{str(path)!r} is a folder, such as a SavedModel, which holds no layers: load it where Keras 2 "
+            "is installed, and write a file with `model.save('model.h5')`."
+        )
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
     with tempfile.TemporaryDirectory() as folder:
@@ -63,16 +69,16 @@ def _read(
 ) -> Any:
     """The model with stand-ins for the old layers, which know their options and weights."""
     if architecture is not None:
-        config = _config(Path(architecture).read_bytes(), Path(architecture))
+        config = _config(Path(architecture).read_bytes(), Path(architecture), objects)
         copy: Path | None = None
     elif zipfile.is_zipfile(path):
-        config, copy = _copy_archive(path, folder)
+        config, copy = _copy_archive(path, folder, objects)
     elif h5py.is_hdf5(path):
-        config, copy = _copy_hdf5(path, folder)
+        config, copy = _copy_hdf5(path, folder, objects)
     else:
         raise ValueError(
-            f"{str(path)!r} is neither an .h5 nor a .keras file: save the model with `model.save('model.h5')` where "
-            "Keras 2 is installed. A SavedModel folder and a TensorFlow checkpoint hold no layers."
+            f"{str(path)!r} is neither an .h5 nor a .keras file; write one with `model.save('model.h5')` "
+            "where Keras 2 is installed. A checkpoint of TensorFlow holds no layers."
         )
     try:
         if copy is None:
@@ -90,18 +96,18 @@ def _read(
     return model
 
 
-def _config(text: str | bytes, path: Path) -> dict[str, Any]:
+def _config(text: str | bytes, path: Path, known: Collection[str]) -> dict[str, Any]:
     """The config of a model from JSON, with the old layers renamed."""
     try:
         config = json.loads(text)
     except ValueError as error:
         raise ValueError(f"{str(path)!r} holds no config of a model: it is damaged. {error}") from error
-    if legacy_configs.rewrite(config) == 0:
+    if legacy_configs.rewrite(config, known) == 0:
         raise ValueError(f"{path.name!r} holds no {PACKAGES}; `keras.saving.load_model` reads other models.")
     return dict(config)
 
 
-def _copy_hdf5(path: Path, folder: Path) -> tuple[dict[str, Any], Path]:
+def _copy_hdf5(path: Path, folder: Path, known: Collection[str]) -> tuple[dict[str, Any], Path]:
     """A copy of an .h5 file with the renamed config."""
     copy = folder / "model.h5"
     copy.write_bytes(path.read_bytes())
@@ -109,7 +115,7 @@ def _copy_hdf5(path: Path, folder: Path) -> tuple[dict[str, Any], Path]:
         with h5py.File(copy, "r+") as file:
             text = file.attrs.get("model_config")
             if text is not None:
-                config = _config(text, path)
+                config = _config(text, path, known)
                 file.attrs["model_config"] = json.dumps(config)
     except OSError as error:
         raise ValueError(f"{str(path)!r} is damaged: {error}") from error
@@ -121,12 +127,12 @@ def _copy_hdf5(path: Path, folder: Path) -> tuple[dict[str, Any], Path]:
     return config, copy
 
 
-def _copy_archive(path: Path, folder: Path) -> tuple[dict[str, Any], Path]:
+def _copy_archive(path: Path, folder: Path, known: Collection[str]) -> tuple[dict[str, Any], Path]:
     """A copy of a .keras file with the renamed config."""
     copy = folder / "model.keras"
     try:
         with zipfile.ZipFile(path) as source, zipfile.ZipFile(copy, "w") as target:
-            config = _config(source.read("config.json"), path)
+            config = _config(source.read("config.json"), path, known)
             for name in source.namelist():
                 target.writestr(name, json.dumps(config) if name == "config.json" else source.read(name))
     except KeyError as error:

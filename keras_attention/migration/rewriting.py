@@ -32,9 +32,7 @@ def replace_layers(model: keras.Model, find: Finder, strips_masks: bool = True) 
         strips_masks: whether it is the old layers, and not the new, that take masks off their inputs.
     """
     if not model.built:
-        raise ValueError(
-            f"The model {model.name!r} has no weights yet: call it once, or give it an `Input`, and then move it."
-        )
+        raise ValueError(f"The model {model.name!r} has no weights yet: call it once, or give it an `Input`.")
     rewriting = _Rewriting(find, strips_masks)
     copy = rewriting.of(model)
     rewriting.finish()
@@ -99,8 +97,8 @@ class _Rewriting:
         if self.blind:
             warnings.warn(
                 f"The layers {sorted(set(self.blind))} do not see the masks of their inputs: Keras' "
-                "`MultiHeadAttention` takes masks off the tensors that it is called on, for all layers called "
-                f"later. The copy keeps this, with its layer {self.strip.name!r}, so that outputs stay the same.",
+                "`MultiHeadAttention` takes masks off the tensors that it is called on, for layers "
+                f"called later. The copy keeps this, by its layer {self.strip.name!r}: the outputs stay.",
                 stacklevel=4,
             )
         for layer, copy in self.pairs:
@@ -127,8 +125,8 @@ class _Rewriting:
         inside = self._inside(layer)
         if inside is not None:
             raise ValueError(
-                f"The {moves.describe(inside)} is a part of the {moves.describe(layer)}, whose code makes it: "
-                "change that code to make ours, and carry its weights over with `from_keras` of the part."
+                f"The {moves.describe(inside)} is a part of the {moves.describe(layer)}, whose code makes "
+                "it: change that code to make ours, and carry its weights over with `from_keras` of the part."
             )
         return _clone(layer)
 

@@ -25,9 +25,13 @@ LISTS = [
     (keras.layers.AdditiveAttention, {"use_scale": False}, BahdanauAttention),
     (keras.layers.Attention, {"use_scale": True, "dtype": "mixed_float16"}, ScaledDotProductAttention),
 ]
+# With dropout where values have another width: else Keras takes a kernel of JAX there that cannot do it.
 HEADS = [
     (keras.layers.MultiHeadAttention, {"num_heads": 2, "key_dim": 3}),
-    (keras.layers.MultiHeadAttention, {"num_heads": 2, "key_dim": 3, "value_dim": 4, "output_shape": 6}),
+    (
+        keras.layers.MultiHeadAttention,
+        {"num_heads": 2, "key_dim": 3, "value_dim": 4, "output_shape": 6, "dropout": 0.1},
+    ),
     (keras.layers.MultiHeadAttention, {"num_heads": 3, "key_dim": 2, "use_bias": False, "use_gate": True}),
     (keras.layers.MultiHeadAttention, {"num_heads": 2, "key_dim": 3, "dropout": 0.5, "sliding_window": 2}),
     (keras.layers.GroupQueryAttention, {"head_dim": 3, "num_query_heads": 4, "num_key_value_heads": 2}),

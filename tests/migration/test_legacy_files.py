@@ -16,6 +16,7 @@ from moved import assert_same
 from moved import classes
 from moved import randomize
 
+from keras_attention import AttentionPooling
 from keras_attention import load_legacy_model
 
 ARCHIVE = Path(__file__).resolve().parent.parent / "files" / "legacy" / "models.zip"
@@ -143,8 +144,8 @@ class Holder(keras.layers.Wrapper):
     [
         (
             change(2, attention_activation="sigmoid"),
-            "The `SeqSelfAttention` layer 'attention' cannot be moved: no layer of ours puts an activation on "
-            "the scores before their softmax. Received: attention_activation='sigmoid'",
+            "The `SeqSelfAttention` layer 'attention' cannot be moved: no layer of ours puts an activation "
+            "on the scores before their softmax. Received: attention_activation='sigmoid'",
         ),
         (change(1, time_major=True), "The `GRU` layer 'gru' cannot be moved: Keras 3 has no `time_major`."),
         (
@@ -177,6 +178,45 @@ def test_layers_of_keras_with_the_same_names_stay(folder, tmp_path):
 
     with pytest.raises(ValueError, match=r"Keras 3.* cannot read the other layers"):
         load_legacy_model(edited(folder, tmp_path, edit))
+
+
+class Attention(keras.layers.Layer):
+    """A class of one's own with the name and an option of that of the package."""
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+
+    def build(self, input_shape):
+        self.luong_w = self.add_weight(shape=(input_shape[-1], input_shape[-1]), name="luong_w")
+        self.w_c = self.add_weight(shape=(2 * input_shape[-1], self.units), name="w_c")
+
+    def call(self, inputs):
+        return inputs[:, 0, : self.units]
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+def test_classes_of_the_user_are_theirs(folder):
+    path = folder / "version_four.h5"
+    assert type(load_legacy_model(path).layers[-1]) is AttentionPooling
+    with pytest.raises(ValueError, match=r"'version_four.h5' holds no `SeqSelfAttention`"):
+        load_legacy_model(path, custom_objects={"Attention": Attention})
+
+
+def test_mixed_precision(folder, tmp_path):
+    policy = {"class_name": "Policy", "config": {"name": "mixed_float16"}}
+    model = load_legacy_model(edited(folder, tmp_path, change(2, dtype=policy)))
+    assert model.get_layer("attention").dtype_policy.name == "mixed_float16"
+
+
+def test_layers_in_another_order_are_not_mixed_up(folder, tmp_path):
+    def edit(layers):
+        layers[1], layers[2] = layers[2], layers[1]
+
+    with pytest.raises(ValueError, match=r"orders the layers of 'edited\.h5' otherwise than Keras 2"):
+        load_legacy_model(edited(folder, tmp_path, edit, "self_attention"))
 
 
 def other_zip(path, folder):
@@ -228,3 +268,5 @@ def test_files_that_are_something_else(name, write, message, folder, tmp_path):
 def test_a_file_that_is_missing(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"There is no file .*nothing\.h5"):
         load_legacy_model(tmp_path / "nothing.h5")
+    with pytest.raises(ValueError, match="is a folder, such as a SavedModel, which holds no layers"):
+        load_legacy_model(tmp_path)

@@ -47,7 +47,10 @@ def test_additive(rng):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"value_dim": 5, "output_shape": 6, "use_gate": True}, keras.layers.MultiHeadAttention),
+        (
+            {"value_dim": 5, "output_shape": 6, "use_gate": True, "dropout": 0.1},
+            keras.layers.MultiHeadAttention,
+        ),
         ({"num_key_value_heads": 4}, keras.layers.MultiHeadAttention),
         ({"num_key_value_heads": 2, "sliding_window": 3}, keras.layers.GroupQueryAttention),
     ],
@@ -74,7 +77,7 @@ def other_layer():
         (
             lambda: ScaledDotProductAttention(name="p"),
             "The `ScaledDotProductAttention` layer 'p' cannot be moved: Keras' `Attention` has no scale but "
-            "a learned one. Call the layer first: its scale then becomes such a weight, frozen. Received: scale=",
+            "a learned one. Call the layer first: its scale then becomes such a weight, frozen. ",
         ),
         (lambda: BahdanauAttention(8, name="b"), "Keras' `AdditiveAttention` has no projections and no bias"),
         (lambda: other_layer(), "'other' cannot be moved: Keras has no such layer"),
