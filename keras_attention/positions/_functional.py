@@ -83,9 +83,11 @@ def sinusoidal_table(length: Any, features: int, wavelength: float, start_index:
     feature = np.arange(features)
     frequencies = float(wavelength) ** -((feature - feature % 2) / features)
     angle = angles(length, frequencies, start_index, positions)
-    # cos(x) = sin(x + pi / 2) would round: two tables, each times the mask of its features
     is_odd = np.float32(feature % 2)
-    return sine(angle) * (1 - is_odd) + cosine(angle) * is_odd
+    if isinstance(angle, np.ndarray):
+        return np.where(is_odd, np.cos(angle), np.sin(angle))
+    # cos(x) = sin(x + pi / 2) would round: both, each times the mask of its features
+    return ops.add(ops.multiply(ops.sin(angle), 1 - is_odd), ops.multiply(ops.cos(angle), is_odd))
 
 
 def alibi_slopes(num_heads: int, max_bias: float) -> np.ndarray:
