@@ -1,4 +1,4 @@
-"""Attention for long sequences under a causal mask in one file: no SELECT, one piece, the numbers of Keras."""
+"""Causal attention for long sequences in one file: no SELECT, one piece, the numbers of Keras."""
 
 import keras
 import numpy as np
