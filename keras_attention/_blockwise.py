@@ -67,36 +67,35 @@ def attend(query: Any, key: Any, value: Any, mask: Any, blocks: Blocks) -> Any:
         blocks: How the blocks attend.
     """
     query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))
-    length = ops.shape(query)[2]
+    length, key_length = ops.shape(query)[2], ops.shape(key)[2]
     if isinstance(length, int):
         blocks = dataclasses.replace(blocks, size=min(blocks.size, length))
-        missing = -length % blocks.size
-    else:
-        missing = blocks.size - 1
     mask = None if mask is None else ops.convert_to_tensor(mask)
     if mask is not None and mask.shape[2] != 1:
-        mask = _pad(mask, 2, missing)
+        mask = _cut(mask, length, blocks.size)
+    loop = _Loop(blocks, (length + blocks.size - 1) // blocks.size, key_length, mask)
 
-    def forward_and_backward(query: Any, key: Any, value: Any) -> tuple[Any, Any]:
-        loop = _Loop(blocks, length, ops.shape(key)[2], mask)
-
+    def forward_and_backward(rows: Any, key: Any, value: Any) -> tuple[Any, Any]:
         def backward(*args: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
             upstream = args[0] if upstream is None else upstream  # PyTorch names it, the others do not
-            return loop.backward(query, key, value, upstream)
+            return loop.backward(rows, key, value, upstream)
 
-        return loop.forward(query, key, value), backward
+        return loop.forward(rows, key, value), backward
 
-    context = ops.custom_gradient(forward_and_backward)(_pad(query, 2, missing), key, value)
-    context = context if missing == 0 else context[:, :, :length]
-    return ops.transpose(context, (0, 2, 1, 3))
+    context = ops.custom_gradient(forward_and_backward)(_cut(query, length, blocks.size), key, value)
+    return ops.transpose(_join(context, length), (0, 2, 1, 3))
 
 
 @dataclasses.dataclass(frozen=True)
 class _Loop:
-    """Both passes over the blocks of one call; tensors are `(batch, num_heads, length, head_dim)`."""
+    """Both passes over the blocks of one call.
+
+    Queries, context and their gradients are `(num_blocks, batch, num_heads, size, head_dim)`, and alike is a
+    mask that differs from query to query; keys and values `(batch, num_heads, key_length, head_dim)`.
+    """
 
     blocks: Blocks
-    query_length: Any
+    num_blocks: Any
     key_length: Any
     mask: Any
 
@@ -106,13 +105,13 @@ class _Loop:
         def step(index: Any, num_keys: Any, rows: Any) -> tuple[Any]:
             # The context takes the place of the queries: so each block waits for the one before, and no two
             # are in memory at once, however many operators the backend would start.
-            block = self._rows(rows, index)[..., : query.shape[-1]]
+            block = rows[index][..., : query.shape[-1]]
             first = self._first_key(index, num_keys)
             scores = self._scores(block, _part(key, 2, first, num_keys), index, first, num_keys)
             context = _times(self._drop(scores, index), _part(value, 2, first, num_keys))
-            return (_put(rows, index * self.blocks.size, context),)
+            return (_put(rows, index, _pad(context, 3, width - value.shape[-1])),)
 
-        (rows,) = self._run(step, (_pad(query, 3, width - query.shape[-1]),))
+        (rows,) = self._run(step, (_pad(query, 4, width - query.shape[-1]),))
         return rows[..., : value.shape[-1]]
 
     def backward(self, query: Any, key: Any, value: Any, upstream: Any) -> tuple[Any, Any, Any]:
@@ -121,8 +120,7 @@ class _Loop:
         scale = ops.cast(self.blocks.scale, dtype)
 
         def step(index: Any, num_keys: Any, rows: Any, key_sum: Any, value_sum: Any) -> tuple[Any, ...]:
-            block = self._rows(rows, index)
-            gradient = self._rows(upstream, index)
+            block, gradient = rows[index], upstream[index]
             first = self._first_key(index, num_keys)
             keys = _part(key, 2, first, num_keys)
             scores = self._scores(block, keys, index, first, num_keys)
@@ -134,7 +132,7 @@ class _Loop:
             of_keys = _times_transposed(by_logits, ops.multiply(block, scale), key.shape[1])
             of_queries = ops.multiply(_times(by_logits, keys), scale)
             return (
-                _put(rows, index * self.blocks.size, of_queries),
+                _put(rows, index, of_queries),
                 _add_part(key_sum, first, num_keys, ops.cast(of_keys, sum_dtype)),
                 _add_part(value_sum, first, num_keys, ops.cast(of_values, sum_dtype)),
             )
@@ -156,7 +154,7 @@ class _Loop:
     def _bands(self) -> list[tuple[int, Any, Any]]:
         """First block, the one after the last, and the number of keys that each reads."""
         size, window = self.blocks.size, self.blocks.sliding_window
-        num_blocks = (self.query_length + size - 1) // size
+        num_blocks = self.num_blocks
         if not isinstance(num_blocks, int) or not isinstance(self.key_length, int):
             return [(0, num_blocks, self.key_length)]
         if window is not None:
@@ -173,12 +171,9 @@ class _Loop:
         if num_keys is self.key_length or num_keys == self.key_length:
             return None
         if self.blocks.sliding_window is None:
-            return ops.zeros_like(index)
+            return 0
         first = index * self.blocks.size - (self.blocks.sliding_window - 1)
         return ops.clip(first, 0, self.key_length - num_keys)
-
-    def _rows(self, x: Any, index: Any) -> Any:
-        return _part(x, 2, index * self.blocks.size, self.blocks.size)
 
     def _scores(self, block: Any, keys: Any, index: Any, first: Any, num_keys: Any) -> Any:
         """Softmax of a block of queries, `(batch, num_heads, size, num_keys)`."""
@@ -188,8 +183,8 @@ class _Loop:
 
     def _mask_of(self, index: Any, first: Any, num_keys: Any) -> Any:
         mask = self.mask
-        if mask is not None and mask.shape[2] != 1:
-            mask = self._rows(mask, index)
+        if mask is not None and len(mask.shape) == 5:
+            mask = mask[index]
         if mask is not None and mask.shape[3] != 1:
             mask = _part(mask, 3, first, num_keys)
         window = self.blocks.sliding_window
@@ -231,30 +226,55 @@ def _times_transposed(x: Any, y: Any, num_heads: int) -> Any:
     return ops.matmul(_functional.swap_last_axes(x), y)
 
 
+def _cut(x: Any, length: Any, size: int) -> Any:
+    """`(batch, num_heads, length, channels)` to `(num_blocks, batch, num_heads, size, channels)`."""
+    batch, heads, _, channels = ops.shape(x)
+    num_blocks = (length + size - 1) // size
+    if isinstance(length, int):
+        x = _pad(x, 2, num_blocks * size - length)
+    else:
+        x = _pad(x, 2, size - 1)[:, :, : num_blocks * size]
+    x = _functional.reshape(x, (batch, heads, num_blocks, size, channels))
+    return ops.transpose(x, (2, 0, 1, 3, 4))
+
+
+def _join(x: Any, length: Any) -> Any:
+    """The way back."""
+    num_blocks, batch, heads, size, channels = ops.shape(x)
+    x = ops.transpose(x, (1, 2, 0, 3, 4))
+    return _functional.reshape(x, (batch, heads, num_blocks * size, channels))[:, :, :length]
+
+
+def _put(x: Any, index: Any, block: Any) -> Any:
+    """`x` with another block; TensorFlow's `slice_update` would load its compiler for it."""
+    return ops.scatter_update(x, ops.reshape(index, (1, 1)), ops.expand_dims(block, 0))
+
+
 def _pad(x: Any, axis: int, count: int) -> Any:
     """Appends zeros."""
-    return x if count == 0 else ops.pad(x, [(0, count if i == axis else 0) for i in range(4)])
+    if count == 0:
+        return x
+    return ops.pad(x, [(0, count if i == axis else 0) for i in range(len(x.shape))])
 
 
 def _part(x: Any, axis: int, first: Any, count: Any) -> Any:
-    """`count` entries of an axis; all where `first` is `None`."""
+    """`count` entries of an axis from the first on; all where that is `None`."""
     if first is None:
         return x
+    if isinstance(first, int):
+        return x[(slice(None),) * axis + (slice(first, first + count),)]
     sizes = list(ops.shape(x))
     sizes[axis] = count
     return ops.slice(x, _start(axis, first), sizes)
-
-
-def _put(x: Any, first: Any, rows: Any) -> Any:
-    """`x` with other rows from the first on."""
-    return ops.slice_update(x, _start(2, first), rows)
 
 
 def _add_part(x: Any, first: Any, count: Any, addend: Any) -> Any:
     """Adds to the rows of `x` that `_part` takes."""
     if first is None:
         return ops.add(x, addend)
-    return _put(x, first, ops.add(_part(x, 2, first, count), addend))
+    if isinstance(first, int):
+        return ops.add(x, _pad(addend, 2, x.shape[2] - count))
+    return ops.slice_update(x, _start(2, first), ops.add(_part(x, 2, first, count), addend))
 
 
 def _start(axis: int, first: Any) -> list[Any]:

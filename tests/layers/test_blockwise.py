@@ -342,8 +342,8 @@ def test_no_tensor_of_all_pairs(rng, config, num_keys):
         (
             {"block_size": 8, "position_bias": ALiBi(2, name="bias")},
             ValueError,
-            "`block_size` takes no `position_bias`, which has a number for each pair of positions; use `rotary`, "
-            "or leave one of them out. Received: block_size=8, position_bias='bias'",
+            "`block_size` takes no `position_bias`, which has a number for each pair of positions; use "
+            "`rotary`, or leave one of them out. Received: block_size=8, position_bias='bias'",
         ),
     ],
 )
