@@ -47,14 +47,14 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
     "`AttentionPooling` (additive, last position)": lambda x: keras_attention.AttentionPooling(
         query="last", score="additive", output_units=WIDTH
     )(x),
-    "`AttentionPooling` (4 heads)": lambda x: keras_attention.AttentionPooling(
-        4, WIDTH // 4, use_bias=True
-    )(x),
+    "`AttentionPooling` (4 heads)": lambda x: keras_attention.AttentionPooling(4, WIDTH // 4, use_bias=True)(
+        x
+    ),
     "`ScaledDotProductAttention`": _attend(lambda: keras_attention.ScaledDotProductAttention()),
     "`MultiHeadAttention`": _attend(lambda: keras_attention.MultiHeadAttention(4, WIDTH // 4)),
     "`MemoryAttention`": _attend(lambda: keras_attention.MemoryAttention(4, WIDTH // 4, num_slots=8)),
-    "`MemoryNetwork`": _answer(lambda: keras_attention.MemoryNetwork(WIDTH, max_facts=64), 64),
-    "`DynamicMemory`": _answer(lambda: keras_attention.DynamicMemory(WIDTH), 64),
+    "`MemoryNetwork`": _answer(lambda: keras_attention.MemoryNetwork(WIDTH, max_facts=16), 16),
+    "`DynamicMemory`": _answer(lambda: keras_attention.DynamicMemory(WIDTH), 16),
     "`DynamicMemory` (GRU over 8 facts)": _answer(
         lambda: keras_attention.DynamicMemory(WIDTH, episode="gru"), 8
     ),

@@ -1,4 +1,4 @@
-"""Luong attention and pooling, written independently: pair by pair and position by position, nothing folded."""
+"""Luong attention and pooling, written independently: pair by pair, position by position, nothing folded."""
 
 import numpy as np
 import reference
@@ -44,10 +44,12 @@ def pool(inputs, *, weights, mask=None, num_heads=1, key_dim=None, query="learne
         last = inputs[b, positions[-1]] if positions else np.zeros(channels)
         contexts = []
         for h in range(num_heads):
-            logits = np.array([
-                _logit(inputs[b, k], last, h, query, score, key_dim, weights, per_head, bias)
-                for k in positions
-            ])
+            logits = np.array(
+                [
+                    _logit(inputs[b, k], last, h, query, score, key_dim, weights, per_head, bias)
+                    for k in positions
+                ]
+            )
             context = np.zeros(channels if key_dim is None else key_dim)
             if positions:
                 exponentials = np.exp(logits - logits.max())

@@ -18,7 +18,10 @@ import keras_attention.tflite
 
 ROOT = Path(__file__).resolve().parent.parent
 in_checkout = pytest.mark.skipif(not (ROOT / "tflite").is_dir(), reason="only in a checkout")
-PAGES = {keras_attention: ["layers.md"], keras_attention.tflite: ["conversion.md", "benchmark.md"]}
+PAGES = {
+    keras_attention: ["layers.md", "memory.md", "pooling.md"],
+    keras_attention.tflite: ["conversion.md", "benchmark.md"],
+}
 PUBLIC = [
     pytest.param(package, name, id=f"{package.__name__}.{name}")
     for package in PAGES

@@ -158,7 +158,11 @@ class AttentionPooling(keras.layers.Layer):
         self._check_shape(input_shape)
         channels = input_shape[-1]
         widths = (channels,) if self.key_dim is None else (self.num_heads, self.key_dim)
-        is_last, is_additive, has_heads = self.query == "last", self.score == "additive", self.key_dim is not None
+        is_last, is_additive, has_heads = (
+            self.query == "last",
+            self.score == "additive",
+            self.key_dim is not None,
+        )
         if not is_last and not is_additive:
             self.query_vectors = self._add_kernel("query_vectors", (self.num_heads, widths[-1]))
         if is_last and (is_additive or has_heads):

@@ -35,7 +35,8 @@ def own_columns(num_heads: int, width: int) -> np.ndarray:
 
 def spread_heads(x: Any, num_heads: int) -> Any:
     """`(..., 1, num_heads * width)` to `(..., num_heads, num_heads * width)`: a row for each head, its own
-    columns kept and zeros in those of the others."""
+    columns kept and zeros in those of the others.
+    """
     if num_heads == 1:
         return x
     return ops.multiply(x, ops.cast(own_columns(num_heads, x.shape[-1] // num_heads), x.dtype))

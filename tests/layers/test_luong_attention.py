@@ -38,9 +38,7 @@ def test_dot_equals_keras_attention(rng, names):
     actual = LuongAttention("dot")(query, value, return_attention_scores=True, **masks)
     value_mask = masks.pop("value_mask", None)
     keras_masks = {"mask": [None, value_mask]} if value_mask is not None else {}
-    expected = keras.layers.Attention()(
-        [query, value], return_attention_scores=True, **keras_masks, **masks
-    )
+    expected = keras.layers.Attention()([query, value], return_attention_scores=True, **keras_masks, **masks)
     assert_close(actual, expected)
 
 
