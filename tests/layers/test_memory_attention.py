@@ -113,7 +113,7 @@ def test_masked_scores_in_low_precision(rng, policy):
 
 @pytest.mark.parametrize(("num_slots", "error"), [(0, ValueError), (2.0, TypeError), (None, TypeError)])
 def test_invalid_arguments(num_slots, error):
-    with pytest.raises(error, match="`num_slots` must be a positive integer.*Received: num_slots="):
+    with pytest.raises(error, match=r"`num_slots` must be a positive integer.*Received: num_slots="):
         MemoryAttention(2, 3, num_slots)
 
 
