@@ -117,8 +117,8 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
     ),
     "`AxialAttention`": _attend_grid(lambda: keras_attention.AxialAttention(4, WIDTH // 4)),
     "`MemoryAttention`": _attend(lambda: keras_attention.MemoryAttention(4, WIDTH // 4, num_slots=8)),
-    "`MemoryNetwork`": _answer(lambda: keras_attention.MemoryNetwork(WIDTH, max_facts=64), 64),
-    "`DynamicMemory`": _answer(lambda: keras_attention.DynamicMemory(WIDTH), 64),
+    "`MemoryNetwork`": _answer(lambda: keras_attention.MemoryNetwork(WIDTH, max_facts=16), 16),
+    "`DynamicMemory`": _answer(lambda: keras_attention.DynamicMemory(WIDTH), 16),
     "`DynamicMemory` (GRU over 8 facts)": _answer(
         lambda: keras_attention.DynamicMemory(WIDTH, episode="gru"), 8
     ),

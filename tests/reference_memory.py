@@ -15,7 +15,10 @@ def memory_attention(query, value, key=None, *, weights, num_heads, key_dim, num
         allowed = allowed & query_mask[:, :, None]
 
     def head(x, name, index):
-        return x @ weights[f"{name}/kernel"][:, index] + weights.get(f"{name}/bias", np.zeros((num_heads, 1)))[index]
+        return (
+            x @ weights[f"{name}/kernel"][:, index]
+            + weights.get(f"{name}/bias", np.zeros((num_heads, 1)))[index]
+        )
 
     output, all_scores = 0.0, []
     for i in range(num_heads):
@@ -65,9 +68,7 @@ def _softmax(logits, allowed):
     return scores
 
 
-def dynamic_memory(
-    query, value, *, weights, value_mask=None, units, num_passes=3, episode="soft", **rest
-):
+def dynamic_memory(query, value, *, weights, value_mask=None, units, num_passes=3, episode="soft", **rest):
     """Output and scores, pass by pass and fact by fact."""
 
     def dense(x, name):

@@ -1,4 +1,4 @@
-"""Luong attention and pooling, written independently: pair by pair and position by position, nothing folded."""
+"""Luong attention and pooling, written independently: pair by pair, position by position, nothing folded."""
 
 import numpy as np
 import reference

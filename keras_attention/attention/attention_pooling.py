@@ -125,13 +125,13 @@ class AttentionPooling(keras.layers.Layer):
             )
         if score == "general" and (query == "learned" or key_dim is not None):
             raise ValueError(
-                '`score="general"` is for query="last" without `key_dim`: a learned query, or the projections '
-                'of the heads, hold its weight already; take score="dot". '
+                '`score="general"` is for query="last" without `key_dim`: a learned query, or the '
+                'projections of the heads, hold its weight already; take score="dot". '
                 f"Received: query={query!r}, key_dim={key_dim}"
             )
         if use_bias and score != "additive" and key_dim is None and output_units is None:
             raise ValueError(
-                '`use_bias=True` needs score="additive", `key_dim` or `output_units`: nothing else has a bias. '
+                '`use_bias=True` needs score="additive", `key_dim` or `output_units`: else there is none. '
                 f"Received: use_bias=True, score={score!r}, key_dim=None, output_units=None"
             )
         self.num_heads = num_heads
@@ -158,7 +158,11 @@ class AttentionPooling(keras.layers.Layer):
         self._check_shape(input_shape)
         channels = input_shape[-1]
         widths = (channels,) if self.key_dim is None else (self.num_heads, self.key_dim)
-        is_last, is_additive, has_heads = self.query == "last", self.score == "additive", self.key_dim is not None
+        is_last, is_additive, has_heads = (
+            self.query == "last",
+            self.score == "additive",
+            self.key_dim is not None,
+        )
         if not is_last and not is_additive:
             self.query_vectors = self._add_kernel("query_vectors", (self.num_heads, widths[-1]))
         if is_last and (is_additive or has_heads):

@@ -34,8 +34,11 @@ def own_columns(num_heads: int, width: int) -> np.ndarray:
 
 
 def spread_heads(x: Any, num_heads: int) -> Any:
-    """`(..., 1, num_heads * width)` to `(..., num_heads, num_heads * width)`: a row for each head, its own
-    columns kept and zeros in those of the others.
+    """A row for each head, `(..., num_heads, num_heads * width)`, with zeros in the columns of the others.
+
+    Args:
+        x: Tensor of shape `(..., 1 or num_heads, num_heads * width)`.
+        num_heads: Number of heads.
     """
     if num_heads == 1:
         return x
@@ -43,7 +46,7 @@ def spread_heads(x: Any, num_heads: int) -> Any:
 
 
 def gather_heads(x: Any, num_heads: int) -> Any:
-    """`(batch, num_heads, num_heads * width)` to `(batch, num_heads * width)`: of each row its own columns."""
+    """Own columns of each row, `(batch, num_heads, num_heads * width)` to `(batch, num_heads * width)`."""
     if num_heads == 1:
         return _functional.reshape(x, (ops.shape(x)[0], x.shape[-1]))
     return ops.sum(spread_heads(x, num_heads), axis=1)

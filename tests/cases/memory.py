@@ -73,7 +73,7 @@ def _dynamic_memory(name, config, num_weights, num_passes):
         num_weights,
         num_passes,
         dynamic_memory,
-        gradient_tolerance=0.05,  # ReLU and absolute values
+        gradient_tolerance=0.1,  # ReLU and absolute values
     )
 
 

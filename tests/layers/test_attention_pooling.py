@@ -162,24 +162,22 @@ def test_dropout_only_in_training(rng, config):
     assert np.abs(to_numpy(layer(inputs, training=True)) - to_numpy(plain(inputs))).max() > 1e-3
 
 
-@pytest.mark.parametrize("make", [lambda: AttentionPooling(), lambda: AttentionPooling(2, 4, use_bias=True)])
-def test_scores_find_the_step_that_the_label_depends_on(make):
-    # One step of sixteen is flagged by the first channel; the class is the sign of its second channel.
+def test_scores_find_the_step_that_the_label_depends_on():
+    # One step of eight is flagged by the first channel; the class is the sign of its second channel.
     keras.utils.set_random_seed(3)
     rng = np.random.default_rng(3)
-    inputs, flagged = normal(rng, 512, 16, 4), rng.integers(0, 16, 512)
+    inputs, flagged = normal(rng, 512, 8, 4), rng.integers(0, 8, 512)
     inputs[..., 0] = 0
     inputs[np.arange(512), flagged, 0] = 1
     labels = (inputs[np.arange(512), flagged, 1] > 0).astype("int32")
-    symbol = keras.Input((16, 4))
-    vector, scores = make()(keras.layers.Dense(8)(symbol), return_attention_scores=True)
+    symbol = keras.Input((8, 4))
+    vector, scores = AttentionPooling(output_units=4)(symbol, return_attention_scores=True)
     model = keras.Model(symbol, keras.layers.Dense(1, activation="sigmoid")(vector))
-    model.compile(keras.optimizers.Adam(0.05), "binary_crossentropy", metrics=["accuracy"])
-    model.fit(inputs, labels, epochs=15, batch_size=64, verbose=0)
+    model.compile(keras.optimizers.Adam(0.1), "binary_crossentropy", metrics=["accuracy"])
+    model.fit(inputs, labels, epochs=30, batch_size=64, verbose=0)
     assert model.evaluate(inputs, labels, verbose=0)[1] > 0.95
     found = keras.Model(symbol, scores).predict(inputs, verbose=0)
-    best = found.max(axis=1).argmax(axis=-1)
-    assert (best == flagged).mean() > 0.95
+    assert (found[:, 0].argmax(axis=-1) == flagged).mean() > 0.95
 
 
 def test_reference_is_not_blind(rng):

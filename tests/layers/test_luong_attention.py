@@ -99,5 +99,5 @@ def test_invalid_arguments(config, error, message):
 def test_dot_needs_equal_widths(symbolic):
     shapes = [(2, 5, 11), (2, 7, 13)]
     inputs = [keras.Input(batch_shape=s) if symbolic else np.zeros(s, "float32") for s in shapes]
-    with pytest.raises(ValueError, match='same width.*take score="general".*Received: 11 and 13 channels'):
+    with pytest.raises(ValueError, match=r'same width.*take score="general".*Received: 11 and 13 channels'):
         LuongAttention("dot")(*inputs)

@@ -15,6 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from keras_attention import BahdanauAttention
+from keras_attention import LuongAttention
 from keras_attention import MultiHeadAttention
 from keras_attention import ScaledDotProductAttention
 
@@ -22,6 +23,8 @@ BATCH, QUERY_LENGTH, KEY_LENGTH, CHANNELS = 2, 5, 7, 11
 
 LAYERS = {
     "bahdanau": lambda **kwargs: BahdanauAttention(13, **kwargs),
+    "luong_general": lambda **kwargs: LuongAttention("general", **kwargs),
+    "luong_concat": lambda **kwargs: LuongAttention("concat", 13, **kwargs),
     "scaled_dot_product": lambda **kwargs: ScaledDotProductAttention(**kwargs),
     "multi_head": lambda **kwargs: MultiHeadAttention(3, 13, use_bias=False, **kwargs),
     "multi_head_unfused": lambda **kwargs: MultiHeadAttention(
