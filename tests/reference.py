@@ -63,9 +63,7 @@ def bahdanau(query, value, key=None, *, query_kernel, key_kernel, score_kernel, 
     return attend(logits, value, allowed_pairs(*logits.shape, **masks))
 
 
-def multi_head(
-    query, value, key, weights, rotate=None, bias=None, attend=scaled_dot_product, **masks
-):
+def multi_head(query, value, key, weights, rotate=None, bias=None, attend=scaled_dot_product, **masks):
     """Output, scores and context before the projection.
 
     Args:
