@@ -65,7 +65,7 @@ def _answer(make: Callable[[], Any], num_facts: int) -> Callable[[Any], Any]:
     """The last state as a question about the others, pooled to so many facts."""
 
     def body(sequence: Any) -> Any:
-        facts = keras.layers.AveragePooling1D(sequence.shape[1] // num_facts)(sequence)
+        facts = keras.layers.MaxPooling1D(sequence.shape[1] // num_facts)(sequence)
         return make()(sequence[:, -1], facts)
 
     return body
