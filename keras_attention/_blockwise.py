@@ -117,7 +117,7 @@ class _Loop:
     def backward(self, query: Any, key: Any, value: Any, upstream: Any) -> tuple[Any, Any, Any]:
         dtype = keras.backend.standardize_dtype(query.dtype)
         sum_dtype = "float32" if dtype in ("float16", "bfloat16") else dtype
-        scale = ops.cast(self.blocks.scale, dtype)
+        scale = _functional.factor(self.blocks.scale, query)
 
         def step(index: Any, num_keys: Any, rows: Any, key_sum: Any, value_sum: Any) -> tuple[Any, ...]:
             block, gradient = rows[index], upstream[index]
@@ -177,7 +177,7 @@ class _Loop:
 
     def _scores(self, block: Any, keys: Any, index: Any, first: Any, num_keys: Any) -> Any:
         """Softmax of a block of queries, `(batch, num_heads, size, num_keys)`."""
-        query = ops.multiply(block, ops.cast(self.blocks.scale, block.dtype))
+        query = ops.multiply(block, _functional.factor(self.blocks.scale, block))
         logits = _times(query, _functional.swap_last_axes(keys))
         return _functional.masked_softmax(logits, self._mask_of(index, first, num_keys))
 
@@ -205,7 +205,7 @@ class _Loop:
         if rate == 0:
             return x
         noise = keras.random.uniform(ops.shape(x), dtype="float32", seed=_BlockSeed(self.blocks.seed, index))
-        return ops.where(noise >= rate, ops.multiply(x, ops.cast(1.0 / (1.0 - rate), x.dtype)), 0.0)
+        return ops.where(noise >= rate, ops.multiply(x, _functional.factor(1.0 / (1.0 - rate), x)), 0.0)
 
 
 def _times(x: Any, y: Any) -> Any:

@@ -43,6 +43,13 @@ def swap_last_axes(x: Any) -> Any:
     return ops.transpose(x, (*range(ndim - 2), ndim - 1, ndim - 2))
 
 
+def factor(number: Any, like: Any) -> Any:
+    """A number or scalar tensor in the dtype of `like`; `ops.cast` would round a Python float to float32."""
+    if isinstance(number, (int, float)):
+        return ops.convert_to_tensor(number, like.dtype)
+    return ops.cast(number, like.dtype)
+
+
 def masked_softmax(logits: Any, mask: Any = None) -> Any:
     """Softmax over the last axis of at least float32 precision; a row without any allowed key gives zeros.
 

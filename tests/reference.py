@@ -73,7 +73,7 @@ def multi_head(query, value, key, weights, rotate=None, bias=None, attend=scaled
         weights: "query/kernel" ... -> array. Kernels of key and value with fewer heads are shared.
         rotate: None, or a function that turns one head of queries or keys, (batch, length, width).
         bias: None, or an array (num_heads, query_length, key_length) that is added to the logits.
-        attend: what each head does, `attend(query, value, key, **masks)`; gets `bias` too where there is one.
+        attend: what each head does, a function of query, value, key and by keyword of the bias and the masks.
         masks: arguments of `allowed_pairs`.
     """
     query, value = np.float64(query), np.float64(value)
@@ -96,7 +96,7 @@ def multi_head(query, value, key, weights, rotate=None, bias=None, attend=scaled
             head(query, "query", index),
             head(value, "value", shared),
             head(key, "key", shared),
-            **({} if bias is None else {"bias": bias[index]}),
+            bias=0.0 if bias is None else bias[index],
             **masks,
         )
         if "gate/kernel" in weights:

@@ -228,7 +228,7 @@ class AttentionPooling(keras.layers.Layer):
             query = ops.reshape(self.query_vectors, (1, -1))
         else:
             query = ops.matmul(last, pooling.flatten_heads(self.query_kernel))
-        query = ops.multiply(query, ops.cast(1.0 / math.sqrt(self.key_dim), query.dtype))
+        query = ops.multiply(query, _functional.factor(1.0 / math.sqrt(self.key_dim), query))
         return ops.matmul(pooling.spread_heads(query, self.num_heads), key_kernel)
 
     def _merge_heads(self, context: Any) -> Any:

@@ -295,7 +295,7 @@ class MultiHeadAttention(DecodingLayer):
         self, query: Any, key: Any, value: Any, mask: Any, training: bool | None, bias: Any
     ) -> tuple[Any, Any]:
         """Attention of `(batch, heads, length, head_dim)`, by way of the scores."""
-        scale = ops.cast(1.0 / math.sqrt(self.key_dim), query.dtype)
+        scale = _functional.factor(1.0 / math.sqrt(self.key_dim), query)
         logits = _functional.dot_product_logits(query, key, scale, bias)
         return _functional.attend(logits, value, mask, lambda x: self._dropout_layer(x, training=training))
 

@@ -126,7 +126,7 @@ class ScaledDotProductAttention(AttentionLayer):
         return_attention_scores: bool,
     ) -> tuple[Any, Any]:
         scale = self._initial_scale(query.shape[-1]) if self._scale_weight is None else self._scale_weight
-        logits = _functional.dot_product_logits(query, key, ops.cast(scale, query.dtype))
+        logits = _functional.dot_product_logits(query, key, _functional.factor(scale, query))
         return _functional.attend(logits, value, mask, lambda x: self._dropout_layer(x, training=training))
 
     def _initial_scale(self, channels: int) -> float:

@@ -143,7 +143,7 @@ def hide_as(logits: Any, shape: tuple[Any, ...], mask: Any) -> Any:
 
 def scaled_logits(query: Any, key: Any, scale: float) -> Any:
     """Logits of at least float32 precision; those of float16 are clipped, for its products overflow."""
-    logits = _functional.dot_product_logits(query, key, ops.cast(scale, query.dtype))
+    logits = _functional.dot_product_logits(query, key, _functional.factor(scale, query))
     dtype = keras.backend.standardize_dtype(logits.dtype)
     if dtype in ("float16", "bfloat16"):
         logits = ops.cast(logits, "float32")

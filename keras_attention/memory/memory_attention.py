@@ -189,7 +189,7 @@ class MemoryAttention(MultiHeadLayer):
             ops.convert_to_tensor(self.slot_keys),
             slot_values,
             mask,
-            ops.cast(1.0 / math.sqrt(self.key_dim), query.dtype),
+            _functional.factor(1.0 / math.sqrt(self.key_dim), query),
             lambda x: self._dropout_layer(x, training=training),
         )
         return ops.transpose(context, (0, 2, 1, 3)), scores

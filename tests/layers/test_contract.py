@@ -21,7 +21,17 @@ BASE_ARGUMENTS = {"self", "kwargs"}
 BACKEND = keras.config.backend()
 
 
-@pytest.fixture(params=CASES, ids=str)
+FIRST = {case.cls: case for case in reversed(CASES)}.values()
+"""One case of each layer; the others are slow together."""
+
+
+def row(case, *more):
+    """A parameter of a test."""
+    marks = () if any(case is first for first in FIRST) else pytest.mark.slow
+    return pytest.param(case, *more, marks=marks, id="-".join([str(case), *("+".join(m) for m in more)]))
+
+
+@pytest.fixture(params=[row(case) for case in CASES])
 def case(request):
     return request.param
 
@@ -232,10 +242,10 @@ def test_training_moves_every_weight(case, rng):
             assert change > 1e-7, f"{weight.path} did not move"
 
 
-WITH_MASKS = [(case, names) for case in CASES for names in case.mask_sets]
+WITH_MASKS = [row(case, names) for case in CASES for names in case.mask_sets]
 
 
-@pytest.mark.parametrize(("case", "names"), WITH_MASKS, ids=lambda x: str(x) if x else "no_mask")
+@pytest.mark.parametrize(("case", "names"), WITH_MASKS)
 def test_numpy_reference(case, names, rng):
     assert case.reference is not None, "every layer is written a second time, in NumPy"
     inputs = case.make_inputs(rng)
