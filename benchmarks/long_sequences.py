@@ -12,6 +12,7 @@ import os
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import functools
 import shlex
 import sys
 import tempfile
@@ -35,7 +36,7 @@ from keras_attention.tflite import child as child_process
 from keras_attention.tflite.lowering import long_attention
 
 CHANNELS, HEADS = 64, {"num_heads": 4, "key_dim": 16}
-WINDOW, BLOCK = 128, 64
+WINDOW, BLOCK, SPARSE = 128, 128, 64
 FULL, BLOCKS = "`MultiHeadAttention`", f"`MultiHeadAttention(block_size={BLOCK})`"
 LAYERS: dict[str, Callable[[Any], Any]] = {
     FULL: lambda x: keras_attention.MultiHeadAttention(**HEADS)(x, x),
@@ -44,8 +45,8 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
         **HEADS, window_size=WINDOW
     )(x, x),
     "`LinearAttention`": lambda x: keras_attention.LinearAttention(**HEADS)(x, x),
-    f"`SparseAttention(block_size={BLOCK})`": lambda x: keras_attention.SparseAttention(
-        **HEADS, block_size=BLOCK
+    f"`SparseAttention(block_size={SPARSE})`": lambda x: keras_attention.SparseAttention(
+        **HEADS, block_size=SPARSE
     )(x, x),
     "`AxialAttention`": lambda x: _over_grid(x, keras_attention.AxialAttention(**HEADS)),
 }
@@ -72,7 +73,9 @@ def make_model(name: str, length: int) -> Any:
 
 @click.command(context_settings={"show_default": True})
 @click.option("--layer", "names", multiple=True, type=click.Choice(list(LAYERS)), default=list(LAYERS))
-@click.option("--rounds", type=click.IntRange(1), default=7, help="Rounds in which the layers take turns.")
+@click.option(
+    "--rounds", type=click.IntRange(1), default=7, help="Rounds in which layers and lengths take turns."
+)
 @click.option("--quick", is_flag=True, help="Short sequences, two rounds.")
 @click.option("--out", type=click.Path(path_type=Path), default="docs/benchmarks/long_sequences.md")
 def main(names: tuple[str, ...], rounds: int, quick: bool, out: Path) -> None:
@@ -96,28 +99,28 @@ def exponent(lengths: Sequence[int], values: Sequence[float]) -> float:
 
 def would_need(lengths: Sequence[int], memory: Sequence[float], length: int) -> float:
     """Return the bytes to expect at a length, from what shorter ones took and growth with the square."""
-    return memory[-1] * (length / lengths[-1]) ** 2 if memory else 0.0
+    return memory[-1] * (length / lengths[len(memory) - 1]) ** 2 if memory else 0.0
 
 
 def _by_length(console: Console, names: Sequence[str], lengths: Sequence[int], rounds: int) -> str:
     memory: dict[str, list[float]] = {name: [] for name in names}
-    seconds: dict[str, list[float]] = {name: [] for name in names}
+    runs = {}
     refused = []
     for length in lengths:
-        runs = {}
+        x = child.sequence(length, CHANNELS)
         for name in names:
             expected = would_need(lengths, memory[name], length) if name == FULL else 0.0
             if expected > MOST_BYTES:
                 refused.append(f"{name} at {length:,} would need {expected / 1e9:.0f} GB or so: not run.")
                 continue
             memory[name].append(child.measure("inference", name, length)["bytes"])
-            runs[name] = child.compiled(make_model(name, length))
-        for name, best in _minima(runs, child.sequence(length, CHANNELS), rounds).items():
-            seconds[name].append(best)
-            console.print(f"{length} {name}: {best * 1e3:.1f} ms, {memory[name][-1] / 1e6:.0f} MB")
+            runs[name, length] = functools.partial(child.compiled(make_model(name, length)), x)
+            console.print(f"{length} {name}: {memory[name][-1] / 1e6:.0f} MB")
+    best = _minima(runs, rounds)
     header = ("layer", *(f"{length:,}" for length in lengths))
     times, sizes = [], []
-    for name, taken in seconds.items():
+    for name in names:
+        taken = [best[name, length] for length in lengths if (name, length) in best]
         grows = exponent(lengths[: len(taken)], taken)
         times.append([name, *_cells(taken, 1e3, ".1f", lengths), f"{grows:.2f}"])
         sizes.append([name, *_cells(memory[name], 1e-6, ".0f", lengths)])
@@ -125,10 +128,10 @@ def _by_length(console: Console, names: Sequence[str], lengths: Sequence[int], r
         [
             "## Time and memory over the length",
             f"{CHANNELS} channels, 4 heads of 16, a batch of one, inference on TensorFlow in a graph without "
-            f"XLA. {' '.join(refused)}",
-            f"Milliseconds, the minimum of {rounds} rounds in which the layers take turns in one process. "
-            "The exponent of the length is fitted by least squares of logarithms, over the upper half of the "
-            "lengths.",
+            f"XLA, on all cores. {' '.join(refused)}".rstrip(),
+            f"Milliseconds, the minimum of {rounds} rounds in which all layers and lengths take turns in one "
+            "process. The exponent of the length is fitted by least squares of logarithms, over the upper half "
+            "of the lengths.",
             tables.markdown((*header, "exponent"), times),
             "MB above what the process held before the call, the peak of one child process for each number.",
             tables.markdown(header, sizes),
@@ -140,15 +143,15 @@ def _cells(values: Sequence[float], factor: float, form: str, lengths: Sequence[
     return [*(format(value * factor, form) for value in values), *["not run"] * (len(lengths) - len(values))]
 
 
-def _minima(runs: dict[str, Callable[[Any], Any]], x: Any, rounds: int) -> dict[str, float]:
+def _minima(runs: dict[Any, Callable[[], Any]], rounds: int) -> dict[Any, float]:
     """Return the shortest time of each, all taking turns; the first call of each, not timed, compiles it."""
     for run in runs.values():
-        run(x)
+        run()
     best = dict.fromkeys(runs, np.inf)
     for _ in range(rounds):
         for name, run in runs.items():
             start = time.perf_counter()
-            run(x)
+            run()
             best[name] = min(best[name], time.perf_counter() - start)
     return best
 

@@ -15,7 +15,7 @@ def test_the_exponent_is_that_of_the_upper_half():
 
 
 def test_what_a_length_would_need():
-    assert long_sequences.would_need((256, 512), [1e6, 3e6], 2048) == 3e6 * 16
+    assert long_sequences.would_need((256, 512, 2048), [1e6, 3e6], 2048) == 3e6 * 16
     assert long_sequences.would_need((256, 512), [], 512) == 0.0
 
 
@@ -25,9 +25,9 @@ def test_cells_of_lengths_that_were_not_run():
 
 def test_runs_take_turns():
     order = []
-    runs = {name: lambda x, name=name: order.append(name + x) for name in "ab"}
-    best = long_sequences._minima(runs, "1", 2)
-    assert order == ["a1", "b1"] * 3
+    runs = {name: lambda name=name: order.append(name) for name in "ab"}
+    best = long_sequences._minima(runs, 2)
+    assert order == ["a", "b"] * 3
     assert set(best) == {"a", "b"} and all(0 < value < 1 for value in best.values())
 
 
