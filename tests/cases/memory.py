@@ -18,7 +18,8 @@ from keras_attention import DynamicMemory
 from keras_attention import MemoryAttention
 from keras_attention import MemoryNetwork
 
-NUM_SLOTS, NUM_FACTS, FACT_CHANNELS, UNITS = 2, 5, 13, 23
+NUM_SLOTS, NUM_FACTS, FACT_CHANNELS = 2, 5, 13
+HOP_UNITS, UNITS = 3, 23  # products of many units give logits too sharp for central differences
 
 
 def memory_attention(query, value, key=None, *, weights, config, **masks):
@@ -52,9 +53,9 @@ def _facts(cls, name, config, num_weights, num_rounds, reference, **more):
     return Case(
         name=name,
         cls=cls,
-        config={"units": UNITS, **config},
+        config=config,
         shapes=((BATCH, CHANNELS), (BATCH, NUM_FACTS, FACT_CHANNELS)),
-        output_shape=(BATCH, UNITS),
+        output_shape=(BATCH, config["units"]),
         scores_shape=(BATCH, num_rounds, NUM_FACTS),
         num_weights=num_weights,
         masks={"value_mask": (BATCH, NUM_FACTS)},
@@ -69,7 +70,7 @@ def _dynamic_memory(name, config, num_weights, num_passes):
     return _facts(
         DynamicMemory,
         f"dynamic_memory_{name}",
-        {"num_passes": num_passes, **config},
+        {"units": UNITS, "num_passes": num_passes, **config},
         num_weights,
         num_passes,
         dynamic_memory,
@@ -83,11 +84,18 @@ CASES = [
         "no_bias", {"use_bias": False, "value_dim": VALUE_DIM, "output_shape": 31, "dropout": 0.3}, 6, 31
     ),
     _memory_attention("gate", {"use_gate": True, "kernel_regularizer": "l2"}, 12),
-    _facts(MemoryNetwork, "memory_network_adjacent", {}, 5, 3, memory_network),
+    _facts(MemoryNetwork, "memory_network_adjacent", {"units": HOP_UNITS}, 5, 3, memory_network),
     _facts(
         MemoryNetwork,
         "memory_network_layer_wise",
-        {"num_hops": 2, "tying": "layer_wise", "max_facts": 17, "use_bias": True, "dropout": 0.3},
+        {
+            "units": HOP_UNITS,
+            "num_hops": 2,
+            "tying": "layer_wise",
+            "max_facts": 17,
+            "use_bias": True,
+            "dropout": 0.3,
+        },
         7,
         2,
         memory_network,
@@ -95,7 +103,7 @@ CASES = [
     _facts(
         MemoryNetwork,
         "memory_network_one_hop",
-        {"num_hops": 1, "max_facts": 17, "kernel_constraint": "max_norm"},
+        {"units": HOP_UNITS, "num_hops": 1, "max_facts": 17, "kernel_constraint": "max_norm"},
         5,
         1,
         memory_network,

@@ -171,10 +171,10 @@ def test_scores_find_the_step_that_the_label_depends_on():
     inputs[np.arange(512), flagged, 0] = 1
     labels = (inputs[np.arange(512), flagged, 1] > 0).astype("int32")
     symbol = keras.Input((8, 4))
-    vector, scores = AttentionPooling()(symbol, return_attention_scores=True)
+    vector, scores = AttentionPooling()(keras.layers.Dense(8)(symbol), return_attention_scores=True)
     model = keras.Model(symbol, keras.layers.Dense(1, activation="sigmoid")(vector))
     model.compile(keras.optimizers.Adam(0.1), "binary_crossentropy", metrics=["accuracy"])
-    model.fit(inputs, labels, epochs=10, batch_size=64, verbose=0)
+    model.fit(inputs, labels, epochs=20, batch_size=64, verbose=0)
     assert model.evaluate(inputs, labels, verbose=0)[1] > 0.95
     found = keras.Model(symbol, scores).predict(inputs, verbose=0)
     assert (found[:, 0].argmax(axis=-1) == flagged).mean() > 0.95

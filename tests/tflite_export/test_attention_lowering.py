@@ -7,6 +7,8 @@ import pytest
 from keras import layers
 
 from keras_attention import BahdanauAttention
+from keras_attention import LuongAttention
+from keras_attention import MemoryAttention
 from keras_attention import MultiHeadAttention
 from keras_attention import ScaledDotProductAttention
 from keras_attention.tflite import convert
@@ -93,6 +95,12 @@ ONE_PIECE = {
     "scaled_causal": lambda: own_attention(lambda x: ScaledDotProductAttention()(x, x, use_causal_mask=True)),
     "bahdanau": lambda: cross_attention(BahdanauAttention(5)),
     "bahdanau_causal": lambda: own_attention(lambda x: BahdanauAttention(5)(x, x, use_causal_mask=True)),
+    "luong": lambda: cross_attention(LuongAttention("general", output_units=5)),
+    "luong_concat_causal": lambda: own_attention(
+        lambda x: LuongAttention("concat", 5)(x, x, use_causal_mask=True)
+    ),
+    "memory": lambda: cross_attention(MemoryAttention(3, 5, 7)),
+    "memory_causal": lambda: own_attention(lambda x: MemoryAttention(3, 5, 7)(x, x, use_causal_mask=True)),
 }
 MASKED = {
     **{f"{name}_padded": lambda m=make: padded(lambda x: m()(x, x)) for name, make in HEADS.items()},
@@ -112,6 +120,7 @@ MASKED = {
     "additive_padded": lambda: padded(lambda x: layers.AdditiveAttention()([x, x])),
     "scaled_padded": lambda: padded(lambda x: ScaledDotProductAttention()(x, x)),
     "bahdanau_padded": lambda: padded(lambda x: BahdanauAttention(5)(x, x)),
+    "memory_padded": lambda: padded(lambda x: MemoryAttention(3, 5, 7)(x, x)),
 }
 
 
