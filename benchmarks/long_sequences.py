@@ -129,8 +129,8 @@ def _by_length(console: Console, names: Sequence[str], lengths: Sequence[int], r
             "## Time and memory over the length",
             f"{CHANNELS} channels, 4 heads of 16, a batch of one, inference on TensorFlow in a graph without "
             f"XLA, on all cores. {' '.join(refused)}".rstrip(),
-            f"Milliseconds, the minimum of {rounds} rounds in which all layers and lengths take turns in "
-            "one process. The exponent of the length is fitted by least squares of logarithms, over the upper "
+            f"Milliseconds, the minimum of {rounds} rounds in which all layers and lengths take turns in one "
+            "process. The exponent of the length is fitted by least squares of logarithms, over the upper "
             "half of the lengths.",
             tables.markdown((*header, "exponent"), times),
             "MB above what the process held before the call, the peak of one child process for each number.",
