@@ -130,8 +130,8 @@ def _by_length(console: Console, names: Sequence[str], lengths: Sequence[int], r
             f"{CHANNELS} channels, 4 heads of 16, a batch of one, inference on TensorFlow in a graph without "
             f"XLA, on all cores. {' '.join(refused)}".rstrip(),
             f"Milliseconds, the minimum of {rounds} rounds in which all layers and lengths take turns in one "
-            "process. The exponent of the length is fitted by least squares of logarithms, over the upper half "
-            "of the lengths.",
+            "process. The exponent of the length is fitted by least squares of logarithms, over the upper "
+            "half of the lengths.",
             tables.markdown((*header, "exponent"), times),
             "MB above what the process held before the call, the peak of one child process for each number.",
             tables.markdown(header, sizes),
