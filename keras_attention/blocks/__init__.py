@@ -1,1 +1,3 @@
 """Transformer blocks around any attention layer."""
+
+import keras  # noqa: F401  # first: its import registers all layers, and none of them may be half imported then

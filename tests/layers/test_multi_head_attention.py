@@ -22,7 +22,7 @@ BATCH, QUERY_LENGTH, KEY_LENGTH, NUM_HEADS = 2, 5, 7, 3
 CHANNELS, VALUE_CHANNELS, KEY_CHANNELS, KEY_DIM, VALUE_DIM = 11, 13, 17, 19, 23
 SIZES = (BATCH, QUERY_LENGTH, KEY_LENGTH)
 BACKEND = keras.config.backend()
-OWN_OPTIONS = ("num_key_value_heads", "use_query_key_norm", "rotary", "position_bias")
+OWN_OPTIONS = ("num_key_value_heads", "use_query_key_norm", "rotary", "position_bias", "block_size")
 torch_only = pytest.mark.skipif(BACKEND != "torch", reason="fused by default on PyTorch only")
 
 
