@@ -222,7 +222,8 @@ def test_dropout_drops_the_same_in_both_passes(rng):
             output, _ = layer.stateless_call(fixed, state, *tensors, training=True)
             return weighted_sum(output, factors)
 
-        check_gradients(total, inputs)
+        # JAX cannot differentiate a compiled function whose seed comes into being inside it
+        check_gradients(total, inputs, compiles=False)
 
 
 def test_dropout_drops_its_share(rng):
