@@ -116,7 +116,7 @@ def check_gradients(function, arrays, least_tolerance=0.0, compiles=True):
     tolerance elsewhere.
     """
     is_float64 = keras.config.backend() == "tensorflow"
-    step, tolerance = (1e-4, 5e-6) if is_float64 else (1e-2, 1e-2)
+    step, tolerance = (1e-4, 1e-6) if is_float64 else (1e-2, 1e-2)
     tolerance = max(tolerance, least_tolerance)
     rng = np.random.default_rng(99)
     function = compiled(function) if compiles else function

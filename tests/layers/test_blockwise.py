@@ -208,7 +208,16 @@ def test_compiled_training_is_the_same(rng):
     assert_close(trained_once(blocks, x), trained_once(plain, x), atol=1e-5)
 
 
-def test_dropout_drops_the_same_in_both_passes(rng):
+COMPILED_INSIDE = pytest.param(
+    True,
+    marks=pytest.mark.xfail(
+        BACKEND == "jax", reason="the custom gradient closes over a seed made in the inner compilation"
+    ),
+)
+
+
+@pytest.mark.parametrize("compiles", [False, COMPILED_INSIDE])
+def test_dropout_drops_the_same_in_both_passes(rng, compiles):
     inputs = [np.float64(x) for x in inputs_and_masks(rng)[0]]
     factors = rng.normal(size=(BATCH, QUERY_LENGTH, CHANNELS))
     with float64():
@@ -222,8 +231,7 @@ def test_dropout_drops_the_same_in_both_passes(rng):
             output, _ = layer.stateless_call(fixed, state, *tensors, training=True)
             return weighted_sum(output, factors)
 
-        # JAX cannot differentiate a compiled function whose seed comes into being inside it
-        check_gradients(total, inputs, compiles=False)
+        check_gradients(total, inputs, compiles=compiles)
 
 
 def test_dropout_drops_its_share(rng):

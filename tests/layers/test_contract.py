@@ -278,9 +278,12 @@ def test_numpy_reference(case, names, rng):
     assert_close(case.call_output(layer, inputs, **masks), actual[0], atol=1e-5 * scale)
 
 
-def test_numerical_gradients(case, rng):
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+def test_numerical_gradients(case, rng, masked):
+    if masked and not case.masks:
+        pytest.skip("the layer takes no mask")
     inputs = [np.float64(x) if x.dtype == np.float32 else x for x in case.make_inputs(rng)]
-    masks = case.make_masks(rng, tuple(case.masks))
+    masks = case.make_masks(rng, tuple(case.masks) if masked else ())
     factors = rng.normal(size=case.output_shape)
     floats = [i for i, x in enumerate(inputs) if x.dtype == np.float64]
     with float64():
