@@ -73,16 +73,22 @@ def attend(query: Any, key: Any, value: Any, mask: Any, blocks: Blocks) -> Any:
     mask = None if mask is None else ops.convert_to_tensor(mask)
     if mask is not None and mask.shape[2] != 1:
         mask = _cut(mask, length, blocks.size)
-    loop = _Loop(blocks, (length + blocks.size - 1) // blocks.size, key_length, mask)
+    rest = {name: x for name, x in (("mask", mask), ("seed", blocks.seed)) if x is not None}
 
-    def forward_and_backward(rows: Any, key: Any, value: Any) -> tuple[Any, Any]:
-        def backward(*args: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
+    def forward_and_backward(rows: Any, key: Any, value: Any, *given: Any) -> tuple[Any, Any]:
+        # Mask and seed are arguments too: JAX may compile the two passes apart from where they were made.
+        tensors = dict(zip(rest, given, strict=True))
+        num_blocks = (length + blocks.size - 1) // blocks.size
+        loop = _Loop(blocks, num_blocks, key_length, tensors.get("mask"), tensors.get("seed"))
+
+        def backward(*args: Any, upstream: Any = None) -> tuple[Any, ...]:
             upstream = args[0] if upstream is None else upstream  # PyTorch names it, the others do not
-            return loop.backward(rows, key, value, upstream)
+            return (*loop.backward(rows, key, value, upstream), *(None for _ in rest))
 
         return loop.forward(rows, key, value), backward
 
-    context = ops.custom_gradient(forward_and_backward)(_cut(query, length, blocks.size), key, value)
+    attend_blocks = ops.custom_gradient(forward_and_backward)
+    context = attend_blocks(_cut(query, length, blocks.size), key, value, *rest.values())
     return ops.transpose(_join(context, length), (0, 2, 1, 3))
 
 
@@ -98,6 +104,7 @@ class _Loop:
     num_blocks: Any
     key_length: Any
     mask: Any
+    seed: Any
 
     def forward(self, query: Any, key: Any, value: Any) -> Any:
         width = max(query.shape[-1], value.shape[-1])
@@ -204,7 +211,7 @@ class _Loop:
         rate = self.blocks.dropout
         if rate == 0:
             return x
-        noise = keras.random.uniform(ops.shape(x), dtype="float32", seed=_BlockSeed(self.blocks.seed, index))
+        noise = keras.random.uniform(ops.shape(x), dtype="float32", seed=_BlockSeed(self.seed, index))
         return ops.where(noise >= rate, ops.multiply(x, _functional.factor(1.0 / (1.0 - rate), x)), 0.0)
 
 

@@ -208,15 +208,7 @@ def test_compiled_training_is_the_same(rng):
     assert_close(trained_once(blocks, x), trained_once(plain, x), atol=1e-5)
 
 
-COMPILED_INSIDE = pytest.param(
-    True,
-    marks=pytest.mark.xfail(
-        BACKEND == "jax", reason="the custom gradient closes over a seed made in the inner compilation"
-    ),
-)
-
-
-@pytest.mark.parametrize("compiles", [False, COMPILED_INSIDE])
+@pytest.mark.parametrize("compiles", [False, True])
 def test_dropout_drops_the_same_in_both_passes(rng, compiles):
     inputs = [np.float64(x) for x in inputs_and_masks(rng)[0]]
     factors = rng.normal(size=(BATCH, QUERY_LENGTH, CHANNELS))
