@@ -7,6 +7,7 @@ of keeping them, so that memory grows with the length and not with its square.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -32,6 +33,9 @@ class Blocks:
         sliding_window: Number of positions seen to either side, itself included, or `None`.
         dropout: Share of the scores dropped; 0 unless training.
         seed: Seed of the dropout of this call, an integer tensor of shape `(2,)`; `None` without dropout.
+        bias: Function of `(query_length, key_length, query_start)` that returns what is added to the logits
+            of these queries, `(1, num_heads, query_length, key_length)`; without weights, as it gets no
+            gradient.
     """
 
     size: int
@@ -40,6 +44,7 @@ class Blocks:
     sliding_window: int | None = None
     dropout: float = 0.0
     seed: Any = None
+    bias: Callable[[Any, Any, Any], Any] | None = None
 
 
 class _BlockSeed(keras.random.SeedGenerator):
@@ -186,6 +191,9 @@ class _Loop:
         """Softmax of a block of queries, `(batch, num_heads, size, num_keys)`."""
         query = ops.multiply(block, _functional.factor(self.blocks.scale, block))
         logits = _times(query, _functional.swap_last_axes(keys))
+        if self.blocks.bias is not None:
+            rows = self.blocks.bias(self.blocks.size, self.key_length, index * self.blocks.size)
+            logits = ops.add(logits, ops.cast(_part(rows, 3, first, num_keys), logits.dtype))
         return _functional.masked_softmax(logits, self._mask_of(index, first, num_keys))
 
     def _mask_of(self, index: Any, first: Any, num_keys: Any) -> Any:

@@ -77,7 +77,7 @@ class MultiHeadAttention(DecodingLayer):
             layer with `compute_bias(query_length, key_length, query_start)`. Defaults to `None`.
         block_size: Integer or `None`. Queries that attend at once: exact attention, in training too, in
             memory that grows with the length and not with its square. Scores that are asked for are formed in
-            full, and there is no `position_bias` with it. Defaults to `None`, all at once.
+            full, and a `position_bias` with weights is refused beside it. Defaults to `None`, all at once.
         seed: Integer or `None`. Seed of the dropout. Defaults to `None`.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -188,12 +188,6 @@ class MultiHeadAttention(DecodingLayer):
                 "`block_size` and `flash_attention=True` are two ways to the same end; set one of them to "
                 f"None. Received: block_size={block_size}, flash_attention=True"
             )
-        if position_bias is not None and block_size is not None:
-            raise ValueError(
-                "`block_size` takes no `position_bias`, which has a number for each pair of positions; use "
-                f"`rotary`, or leave one of them out. Received: block_size={block_size}, "
-                f"position_bias={position_bias.name!r}"
-            )
         self.attention_axes = _validation.int_tuple("attention_axes", attention_axes)
         self.sliding_window = sliding_window
         self.flash_attention = flash_attention
@@ -203,6 +197,13 @@ class MultiHeadAttention(DecodingLayer):
         super().build(query_shape, value_shape, key_shape)
         if self.position_bias is not None and not self.position_bias.built:
             self.position_bias.build((None, self.num_heads, None, None))
+        if self.block_size is not None and self.position_bias is not None and self.position_bias.weights:
+            raise ValueError(
+                "`block_size` takes a `position_bias` without weights, such as `ALiBi`: the gradient of a "
+                "learned one needs all pairs of positions at once. Use `ALiBi` or `rotary`, or set "
+                f"`block_size` to None. Received: block_size={self.block_size}, "
+                f"position_bias={self.position_bias.name!r} with weights"
+            )
 
     def _compute(
         self,
@@ -255,6 +256,7 @@ class MultiHeadAttention(DecodingLayer):
             masks["sliding_window"],
             self.dropout if drops else 0.0,
             self._dropout_layer.seed_generator.next() if drops else None,
+            None if self.position_bias is None else self._bias,
         )
         given = {**masks, "use_causal_mask": False, "sliding_window": None, "query_mask": None}
         mask = _masks.merge_masks(ops.shape(query)[1], ops.shape(key)[1], 4, **given)

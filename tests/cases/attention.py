@@ -165,6 +165,7 @@ CASES = [
         9,
     ),
     _multi_head("blocks", {"block_size": 2, "value_dim": VALUE_DIM}, 8),
+    _multi_head("blocks_alibi", {"block_size": 2, "position_bias": lambda: ALiBi(NUM_HEADS)}, 8),
     _multi_head(
         "blocks_grouped", {"block_size": 3, "num_key_value_heads": 1, "dropout": 0.3, "use_gate": True}, 10
     ),

@@ -14,6 +14,7 @@ from contract import weighted_sum
 
 from keras_attention import ALiBi
 from keras_attention import MultiHeadAttention
+from keras_attention import RelativePositionBias
 from keras_attention import _blockwise
 
 BACKEND = keras.config.backend()
@@ -35,14 +36,18 @@ CASES = {
     "wide_window": {"config": {"sliding_window": 30}, "names": ("value_mask",)},
     "all": {"config": {"sliding_window": 9}, "names": ALL},
     "value_dim": {"config": {"value_dim": VALUE_DIM}, "names": ("use_causal_mask",)},
+    "bias": {"config": {"position_bias": lambda: ALiBi(NUM_HEADS)}, "names": ("attention_mask",)},
+    "causal_bias": {"config": {"position_bias": lambda: ALiBi(NUM_HEADS)}, "names": ("use_causal_mask",)},
+    "window_bias": {"config": {"position_bias": lambda: ALiBi(NUM_HEADS), "sliding_window": 4}},
     "small_value_dim": {"config": {"value_dim": 2, "use_gate": True}, "names": ("attention_mask",)},
 }
 
 
 def make_pair(block_size, build=SHAPES, **config):
     """The plain layer and the same in blocks, of equal weights."""
-    plain = MultiHeadAttention(NUM_HEADS, KEY_DIM, **config)
-    blocks = MultiHeadAttention(NUM_HEADS, KEY_DIM, **config, block_size=block_size)
+    configs = [{n: make() if callable(make) else make for n, make in config.items()} for _ in range(2)]
+    plain = MultiHeadAttention(NUM_HEADS, KEY_DIM, **configs[0])
+    blocks = MultiHeadAttention(NUM_HEADS, KEY_DIM, **configs[1], block_size=block_size)
     plain.build(*build)
     blocks.build(*build)
     blocks.set_weights(plain.get_weights())
@@ -340,15 +345,16 @@ def test_no_tensor_of_all_pairs(rng, config, num_keys):
             "`block_size` and `flash_attention=True` are two ways to the same end; set one of them to None. "
             "Received: block_size=8, flash_attention=True",
         ),
-        (
-            {"block_size": 8, "position_bias": ALiBi(2, name="bias")},
-            ValueError,
-            "`block_size` takes no `position_bias`, which has a number for each pair of positions; use "
-            "`rotary`, or leave one of them out. Received: block_size=8, position_bias='bias'",
-        ),
     ],
 )
 def test_invalid_arguments(arguments, error, match):
     with pytest.raises(error) as raised:
         MultiHeadAttention(2, 3, **arguments)
     assert str(raised.value) == match
+
+
+def test_learned_position_biases_are_refused(rng):
+    layer = MultiHeadAttention(2, 3, block_size=8, position_bias=RelativePositionBias(2, name="bias"))
+    x = normal(rng, 2, 11, 5)
+    with pytest.raises(ValueError, match=r"takes a `position_bias` without weights, such as `ALiBi`.*'bias'"):
+        layer(x, x)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from keras import layers
 
+from keras_attention import ALiBi
 from keras_attention import BahdanauAttention
 from keras_attention import LuongAttention
 from keras_attention import MemoryAttention
@@ -213,11 +214,10 @@ def test_short_attention_with_a_mask_of_the_data(name):
     assert_file_equals_keras(seeded(MASKED[name]()))
 
 
-@pytest.mark.parametrize("name", ["plain", "causal", "window", "cross"])
+@pytest.mark.parametrize("name", ["plain", "causal", "window", "cross", "bias"])
 def test_the_layer_sets_the_size_of_its_blocks(name):
-    layer = MultiHeadAttention(
-        3, 5, block_size=9, sliding_window=5 if name == "window" else None, dropout=0.1
-    )
+    options = {"window": {"sliding_window": 5}, "bias": {"position_bias": ALiBi(3)}}
+    layer = MultiHeadAttention(3, 5, block_size=9, dropout=0.1, **options.get(name, {}))
     model = own_attention(lambda x: layer(x, x, use_causal_mask=name == "causal"))
     if name == "cross":
         model = cross_attention(layer)
