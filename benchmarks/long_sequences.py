@@ -53,6 +53,7 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
 """Name -> function that makes the output from a symbolic input `(length, channels)`."""
 LENGTHS = tuple(2**power for power in range(8, 15))
 LONG = 4096
+MEASURED = f"{os.cpu_count()} cores where no number of threads is given"
 MOST_BYTES = 6e9
 """A layer that would need more is not run."""
 
@@ -84,7 +85,7 @@ def main(names: tuple[str, ...], rounds: int, quick: bool, out: Path) -> None:
     lengths, long, rounds = (LENGTHS[:3], 512, 2) if quick else (LENGTHS, LONG, rounds)
     sections = [_by_length(console, names, lengths, rounds), _files(console, long), _training(console, long)]
     command = " ".join(["python -m benchmarks.long_sequences", *(shlex.quote(part) for part in sys.argv[1:])])
-    page = f"# Long sequences\n\nMade by `{command}`.\n{tables.provenance()}\n\n"
+    page = f"# Long sequences\n\nMade by `{command}`.\n{tables.provenance(MEASURED)}\n\n"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page + "\n\n".join(sections) + "\n")
     console.print(f"written: {out}")
