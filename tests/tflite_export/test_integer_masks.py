@@ -7,8 +7,10 @@ import tiny_graphs
 from keras_attention.tflite import calibration
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import runtime
+from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.integer import coverage
 from keras_attention.tflite.integer import masks
+from keras_attention.tflite.integer import search
 
 SCORES = (1, 2, 11, 13)
 KEYS = (1, 1, 1, 13)
@@ -179,3 +181,17 @@ def test_a_constant_that_another_operator_reads_keeps_its_value_there():
     masks.bound(graph, ranges, 8)
     old, new = (runtime.run_samples(c, samples) for c in (content, graphs.write_graph(graph)))
     np.testing.assert_array_equal(old[1], new[1])
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_a_mask_that_more_than_a_softmax_reads_is_refused(bits):
+    def build(g):
+        x = g.op("ADD", scores(g), g.constant(np.where(np.arange(13) < 5, 0, -1e30)), shape=SCORES)
+        largest = g.op("REDUCE_MAX", x, g.constant([3]), shape=SCORES[:3], table="Reducer")
+        return softmax(g, x), largest
+
+    tiny = tiny_graphs.TinyGraph()
+    content = tiny.finish(*build(tiny))
+    samples = tiny_graphs.normal(graphs.read_graph(content), count=5)
+    with pytest.raises(ConversionError, match=r"\w+ \(layer .* values beyond 1e\+08, .*precision='int8'"):
+        search.to_integers(content, samples, bits, io_dtype="int8" if bits == 8 else "float32")

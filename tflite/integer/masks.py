@@ -6,6 +6,7 @@ themselves. A number just far enough below them does the same to the softmax.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ from keras_attention.tflite.integer.scales import Range
 
 LARGE = 1e3
 """Numbers from here on are masks: scores of such size would make the softmax a selection."""
+HUGE = 1e8
+"""Numbers from here on leave no steps for others, and their scales are more than the kernels take."""
 MARGINS = {8: 12.0, 16: 20.0}
 """Bits -> distance below the lowest score; exp(-12) is less than a 600th of a step of 8 bits."""
 _PASSED = frozenset(
@@ -74,6 +77,15 @@ def bound(graph: Any, ranges: Mapping[int, Range], bits: int) -> int:
         bounded = _bounded(graph, tensor, value)
         producer[target].inputs = [bounded if t == tensor else int(t) for t in producer[target].inputs]
     return len(replaced)
+
+
+def unbounded(graph: Any, ranges: Mapping[int, Range], chosen: Iterable[int]) -> int | None:
+    """Return the first of the chosen operators whose result is huge; `None` if there is none."""
+    for index in sorted(chosen):
+        for tensor in graphs.indices(graph.subgraphs[0].operators[index].outputs):
+            if max(map(abs, ranges.get(tensor, (0.0, 0.0)))) >= HUGE:
+                return index
+    return None
 
 
 def _confined(graph: Any) -> set[int]:

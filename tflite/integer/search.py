@@ -133,7 +133,8 @@ def to_integers(
         progress: called with (done, total) during calibration.
 
     Raises:
-        ConversionError: all must be integer, and an operator has no integer form; it is named.
+        ConversionError: all must be integer, and an operator has no integer form, or an operator gives huge
+            values; it is named.
     """
     whole = io_dtype != "float32"
     prepared = prepare(content, samples, bits, whole=whole)
@@ -150,6 +151,9 @@ def to_integers(
     layers = layer_names.of_operators(graph)
     if bits == 8 and whole and left:
         raise ConversionError(_no_kernel(graph, layers, chosen))
+    huge = masks.unbounded(graph, collected.by_kind["minmax"], chosen)
+    if huge is not None:
+        raise ConversionError(_huge(graph, layers, huge, bits))
     trial = Trial(content, samples)
 
     def measure(ranges: Mapping[int, Range], operators: frozenset[int] = chosen) -> float:
@@ -200,6 +204,16 @@ def _no_kernel(graph: Any, layers: list[str], chosen: frozenset[int]) -> str:
     return (
         f"{', '.join(places)} would stay float: the runtime has no int8 kernel for it. Use precision='int8', "
         "which leaves such operators in float, or replace the layer."
+    )
+
+
+def _huge(graph: Any, layers: list[str], index: int, bits: int) -> str:
+    """Say which operator gives values beside which no others have steps."""
+    name = graphs.operator_name(graph, graph.subgraphs[0].operators[index])
+    return (
+        f"{name} (layer {layers[index]!r}) gives values beyond {masks.HUGE:.0e}, a mask that more than a "
+        f"softmax reads: {bits} bits leave no steps for the numbers beside it. Use precision='int8', which "
+        "leaves such operators in float, or replace the layer."
     )
 
 
