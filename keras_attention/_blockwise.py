@@ -193,7 +193,7 @@ class _Loop:
         logits = _times(query, _functional.swap_last_axes(keys))
         if self.blocks.bias is not None:
             rows = self.blocks.bias(self.blocks.size, self.key_length, index * self.blocks.size)
-            logits = ops.add(logits, ops.cast(_part(rows, 3, first, num_keys), logits.dtype))
+            logits = _functional.add(logits, ops.cast(_part(rows, 3, first, num_keys), logits.dtype))
         return _functional.masked_softmax(logits, self._mask_of(index, first, num_keys))
 
     def _mask_of(self, index: Any, first: Any, num_keys: Any) -> Any:
@@ -286,10 +286,10 @@ def _part(x: Any, axis: int, first: Any, count: Any) -> Any:
 def _add_part(x: Any, first: Any, count: Any, addend: Any) -> Any:
     """Adds to the rows of `x` that `_part` takes."""
     if first is None:
-        return ops.add(x, addend)
+        return _functional.add(x, addend)
     if isinstance(first, int):
-        return ops.add(x, _pad(addend, 2, x.shape[2] - count))
-    return ops.slice_update(x, _start(2, first), ops.add(_part(x, 2, first, count), addend))
+        return _functional.add(x, _pad(addend, 2, x.shape[2] - count))
+    return ops.slice_update(x, _start(2, first), _functional.add(_part(x, 2, first, count), addend))
 
 
 def _start(axis: int, first: Any) -> list[Any]:

@@ -50,6 +50,15 @@ def factor(number: Any, like: Any) -> Any:
     return ops.cast(number, like.dtype)
 
 
+def add(x: Any, y: Any) -> Any:
+    """The sum of two tensors of one dtype, each of which may be broadcast.
+
+    `ops.add` on TensorFlow takes a second tensor with a single axis longer than 1 for a bias of channels, and
+    where sizes happen to be equal it lands on the wrong axis. The operator of the tensors does not guess.
+    """
+    return ops.convert_to_tensor(x) + ops.convert_to_tensor(y)
+
+
 def masked_softmax(logits: Any, mask: Any = None) -> Any:
     """Softmax over the last axis of at least float32 precision; a row without any allowed key gives zeros.
 
@@ -92,7 +101,7 @@ def dot_product_logits(query: Any, key: Any, scale: Any, bias: Any = None) -> An
         bias: Tensor or NumPy array that broadcasts to the logits, or `None`.
     """
     logits = grouped_matmul(ops.multiply(query, scale), swap_last_axes(key))
-    return logits if bias is None else ops.add(logits, ops.cast(bias, logits.dtype))
+    return logits if bias is None else add(logits, ops.cast(bias, logits.dtype))
 
 
 def grouped_matmul(x: Any, shared: Any) -> Any:
@@ -130,11 +139,11 @@ def additive_logits(query: Any, key: Any, score_kernel: Any) -> Any:
     batch, query_length, units = ops.shape(query)
     key_length = ops.shape(key)[1]
     if isinstance(query_length, int) and query_length == 1:  # one decoder step: nothing above rank 3
-        hidden = ops.tanh(ops.add(query, key))  # (batch, key_length, units)
+        hidden = ops.tanh(add(query, key))  # (batch, key_length, units)
     else:
         query = reshape(query, (batch, query_length, 1, units))
         key = reshape(key, (batch, 1, key_length, units))
-        hidden = ops.tanh(ops.add(query, key))  # (batch, query_length, key_length, units)
+        hidden = ops.tanh(add(query, key))  # (batch, query_length, key_length, units)
     return reshape(ops.matmul(hidden, score_kernel), (batch, query_length, key_length))
 
 

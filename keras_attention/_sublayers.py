@@ -13,6 +13,9 @@ def serialize(layer: Any) -> Any:
     """The layer as a value of a config, which JSON takes; `None` stays `None`."""
     if layer is None:
         return None
+    keras.saving.serialize_keras_object(layer)
+    # Where a model is saved, Keras marks what it meets a second time: so a layer that several others hold is
+    # read as one again.
     serialized = keras.saving.serialize_keras_object(layer)
     # The layer that holds it builds it: the config is the same before and after.
     return {name: value for name, value in serialized.items() if name != "build_config"}

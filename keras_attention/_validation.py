@@ -61,11 +61,16 @@ def check_layer(name: str, value: Any, method: str = "call") -> None:
         )
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    """Raises unless `value` is one of the strings."""
+def choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """One of the strings; raises for anything else.
+
+    The loader of .h5 files puts Keras' functions in the place of strings that are their names, such as "dot".
+    """
+    value = getattr(value, "__name__", value)
     if value not in choices:
-        allowed = ", ".join(repr(choice) for choice in choices)
+        allowed = ", ".join(map(repr, choices))
         raise ValueError(f"`{name}` must be one of {allowed}. Received: {name}={value!r}")
+    return str(value)
 
 
 def int_tuple(name: str, value: Any, positive: bool = False) -> tuple[int, ...] | None:
@@ -179,6 +184,11 @@ def check_mask(name: str, mask: Any, shape: Sequence[Any]) -> None:
 
 def check_mask_dtype(name: str, mask: Any) -> None:
     """Raises for a float mask: one that is meant to be added, 0 and -1e9, would say the opposite."""
+    if mask is not None and not hasattr(mask, "shape"):
+        raise TypeError(
+            f"`{name}` must be a tensor or an array of booleans, such as `np.array({name})`. "
+            f"Received: {name} of type {type(mask).__name__}"
+        )
     dtype = getattr(mask, "dtype", None)
     if dtype is not None and keras.backend.is_float_dtype(keras.backend.standardize_dtype(dtype)):
         raise TypeError(

@@ -113,8 +113,8 @@ class AttentionPooling(keras.layers.Layer):
         super().__init__(**kwargs)
         _validation.check_positive_int("num_heads", num_heads)
         _validation.check_positive_int("key_dim", key_dim, optional=True)
-        _validation.check_choice("query", query, QUERIES)
-        _validation.check_choice("score", score, SCORES)
+        query = _validation.choice("query", query, QUERIES)
+        score = _validation.choice("score", score, SCORES)
         _validation.check_positive_int("output_units", output_units, optional=True)
         _validation.check_rate("dropout", dropout)
         _validation.check_bool("use_bias", use_bias)
@@ -212,7 +212,7 @@ class AttentionPooling(keras.layers.Layer):
         if self.score == "additive":
             hidden = ops.matmul(sequence, pooling.flatten_heads(self.key_kernel))
             if last is not None:
-                hidden = ops.add(hidden, ops.matmul(last, pooling.flatten_heads(self.query_kernel)))
+                hidden = _functional.add(hidden, ops.matmul(last, pooling.flatten_heads(self.query_kernel)))
             if self.bias is not None:
                 hidden = ops.add(hidden, ops.reshape(self.bias, (-1,)))
             return pooling.additive_logits(ops.tanh(hidden), self.score_kernel)

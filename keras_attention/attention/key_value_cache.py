@@ -57,11 +57,22 @@ def check(shapes: Sequence[Any], cache: Any, cache_index: Any, expected: Sequenc
             f"value_dim, as `make_cache` makes it, here {keys} and {values}. "
             f"Received: shapes {given if is_pair else cache!r}"
         )
+    dtypes = [keras.backend.standardize_dtype(x.dtype) for x in cache]
+    if not all(map(keras.backend.is_float_dtype, dtypes)):
+        raise TypeError(
+            "`cache` must hold floats, as `make_cache` makes it; integers would cut off what is kept. "
+            f"Received: cache of dtypes {dtypes}"
+        )
     _check_index(cache_index, shapes[0][:2], given[0][_LENGTH_AXIS])
 
 
 def _check_index(index: Any, sizes: Sequence[Any], max_length: int | None) -> None:
     batch, length = sizes
+    if isinstance(index, bool) or not (isinstance(index, int) or hasattr(index, "shape")):
+        raise TypeError(
+            "`cache_index` must be an integer or an integer tensor. "
+            f"Received: cache_index={index!r} of type {type(index).__name__}"
+        )
     if isinstance(index, int):
         if length is not None and max_length is not None and not 0 <= index <= max_length - length:
             raise ValueError(

@@ -106,7 +106,7 @@ class LuongAttention(StepLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        _validation.check_choice("score", score, SCORES)
+        score = _validation.choice("score", score, SCORES)
         _validation.check_positive_int("units", units, optional=True)
         _validation.check_positive_int("output_units", output_units, optional=True)
         _validation.check_rate("dropout", dropout)

@@ -181,6 +181,11 @@ class MultiHeadAttention(DecodingLayer):
             )
         if position_bias is not None:
             _validation.check_layer("position_bias", position_bias, "compute_bias")
+            if getattr(position_bias, "num_heads", num_heads) != num_heads:
+                raise ValueError(
+                    "`position_bias` must have as many heads as the layer. Received: num_heads="
+                    f"{num_heads}, position_bias of num_heads={position_bias.num_heads}"
+                )
         self.position_bias = position_bias
         _validation.check_positive_int("block_size", block_size, optional=True)
         if flash_attention and block_size is not None:

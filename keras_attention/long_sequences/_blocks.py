@@ -165,7 +165,7 @@ def attend(logits: Any, value: Any, dropout: Callable[[Any], Any], has_log_sum: 
         return context, None
     largest = ops.stop_gradient(ops.max(logits, axis=-1, keepdims=True))
     total = ops.sum(ops.exp(ops.subtract(logits, largest)), axis=-1, keepdims=True)
-    return context, ops.add(ops.log(total), largest)
+    return context, _functional.add(ops.log(total), largest)
 
 
 def merge(first: Part, second: Part) -> Part:
@@ -174,7 +174,7 @@ def merge(first: Part, second: Part) -> Part:
     # far beyond where a sigmoid is 0 or 1; that of XNNPACK is no number for hidden parts' 1e37
     lead = ops.clip(ops.subtract(first.log_sum, second.log_sum), -1000.0, 1000.0)
     shares = [ops.cast(ops.sigmoid(x), first.context.dtype) for x in (lead, ops.negative(lead))]
-    context = ops.add(ops.multiply(shares[0], first.context), ops.multiply(shares[1], second.context))
+    context = _functional.add(ops.multiply(shares[0], first.context), ops.multiply(shares[1], second.context))
     return Part(context, ops.maximum(first.log_sum, second.log_sum))
 
 

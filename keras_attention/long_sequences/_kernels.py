@@ -146,7 +146,7 @@ def attend_causally(query: Any, key: Any, value: Any, size: int) -> Any:
         sizes = ops.shape(state)
         features = sizes[1] * sizes[2] * sizes[3]
         state = sums_before(_functional.reshape(state, (batch, count, features)))
-        sums = ops.add(sums, ops.matmul(query, _functional.reshape(state, sizes)))
+        sums = _functional.add(sums, ops.matmul(query, _functional.reshape(state, sizes)))
     context = ops.transpose(_normalized(sums), (0, 2, 1, 3))
     context = _functional.reshape(context, (batch, count * size, num_heads, value_dim))
     return _blocks.cut(context, length)
@@ -163,7 +163,7 @@ def sums_before(x: Any) -> Any:
     blocks = _blocks.to_blocks(x, groups, _MOST_CHUNKS)
     within = ops.cast(np.tril(np.ones((_MOST_CHUNKS, _MOST_CHUNKS), "float32"), -1), x.dtype)
     before = ops.expand_dims(sums_before(ops.sum(blocks, axis=2)), 2)
-    sums = ops.add(ops.matmul(within, blocks), before)
+    sums = _functional.add(ops.matmul(within, blocks), before)
     sums = _functional.reshape(sums, (batch, groups * _MOST_CHUNKS, features))
     return _blocks.cut(sums, count)
 

@@ -30,7 +30,7 @@ def routed_context(heads: Heads, size: int, num_blocks: int) -> Any:
         rows, features = ops.shape(x)[0], x.shape[2]
         starts = ops.reshape(count * ops.arange(rows, dtype="int32"), (-1, 1))
         x = _functional.reshape(x, (_functional.product([rows, count]), features))
-        return ops.take(x, ops.reshape(ops.add(chosen, starts), (-1,)), axis=0)
+        return ops.take(x, ops.reshape(_functional.add(chosen, starts), (-1,)), axis=0)
 
     chosen_by_head = _functional.reshape(chosen, (folded, count * num_chosen))
 

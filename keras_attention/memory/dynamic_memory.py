@@ -115,7 +115,7 @@ class DynamicMemory(FactLayer):
             **kwargs,
         )
         _validation.check_positive_int("num_passes", num_passes)
-        _validation.check_choice("episode", episode, EPISODES)
+        episode = _validation.choice("episode", episode, EPISODES)
         self.num_passes = num_passes
         self.episode = episode
 

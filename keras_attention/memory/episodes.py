@@ -29,7 +29,7 @@ def compare(facts: Any, vector: Any, kernel: Any, bias: Any = None) -> Any:
 def gate_logits(of_question: Any, of_memory: Any, score_kernel: Any) -> Any:
     """`v^T tanh(of_question + of_memory)` for every fact, `(batch, 1, num_facts)`."""
     batch, num_facts = ops.shape(of_question)[:2]
-    logits = ops.matmul(ops.tanh(ops.add(of_question, of_memory)), _widen(score_kernel))
+    logits = ops.matmul(ops.tanh(_functional.add(of_question, of_memory)), _widen(score_kernel))
     return _functional.reshape(logits, (batch, 1, num_facts))
 
 

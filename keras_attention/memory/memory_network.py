@@ -118,7 +118,7 @@ class MemoryNetwork(FactLayer):
             **kwargs,
         )
         _validation.check_positive_int("num_hops", num_hops)
-        _validation.check_choice("tying", tying, TYINGS)
+        tying = _validation.choice("tying", tying, TYINGS)
         _validation.check_positive_int("max_facts", max_facts, optional=True)
         self.num_hops = num_hops
         self.tying = tying
@@ -170,7 +170,7 @@ class MemoryNetwork(FactLayer):
         if self._tables[index] is None:
             return logits
         of_places = ops.matmul(state, ops.transpose(self._tables[index][:num_facts]))
-        return ops.add(logits, _functional.reshape(of_places, (batch, 1, num_facts)))
+        return _functional.add(logits, _functional.reshape(of_places, (batch, 1, num_facts)))
 
     def _answer(self, weights: Any, value: Any, index: int) -> Any:
         """The weighted sum of the embedded facts, `(batch, units)`."""

@@ -59,7 +59,7 @@ def attend(
     weights = dropout(scores)
     key_length = ops.shape(key)[2]
     of_keys = ops.matmul(weights[..., :key_length], value)
-    return ops.add(of_keys, ops.matmul(weights[..., key_length:], slot_values)), scores
+    return _functional.add(of_keys, ops.matmul(weights[..., key_length:], slot_values)), scores
 
 
 def _in_float32(logits: Any) -> Any:

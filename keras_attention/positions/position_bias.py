@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attention import _functional
 from keras_attention import _validation
 
 
@@ -31,7 +32,7 @@ class PositionBias(keras.layers.Layer):
 
     def call(self, logits: Any, query_start: Any = 0) -> Any:
         query_length, key_length = ops.shape(logits)[2:]
-        return ops.add(logits, self.compute_bias(query_length, key_length, query_start))
+        return _functional.add(logits, self.compute_bias(query_length, key_length, query_start))
 
     def compute_bias(self, query_length: Any, key_length: Any, query_start: Any = 0) -> Any:
         """Return the bias `(1, num_heads, query_length, key_length)`, which is added to the logits.

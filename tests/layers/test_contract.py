@@ -11,6 +11,7 @@ from contract import assert_close
 from contract import check_gradients
 from contract import float64
 from contract import gradients
+from contract import mixed_mask
 from contract import normal
 from contract import to_numpy
 from contract import weighted_sum
@@ -145,6 +146,23 @@ def test_unknown_sizes(case, rng):
     ]
     for batch in (inputs, longer, [x[:1] for x in inputs]):
         assert_close(model.predict_on_batch(batch), list(case.call_layer(layer, batch)))
+
+
+def test_samples_do_not_meet(case, rng):
+    # whatever other sizes the number of samples happens to equal
+    inputs = case.make_inputs(rng, batch=7)
+    masks = {n: m for n, m in case.masks.items() if m == () or m[0] == case.shapes[0][0]}
+    masks = {n: mixed_mask(rng, 7, *m[1:]) if m else True for n, m in masks.items()}
+    layer, _ = randomized(case, rng, inputs)
+
+    def outputs(start, stop):
+        part = {n: m if m is True else m[start:stop] for n, m in masks.items()}
+        return [to_numpy(x) for x in case.call_layer(layer, [x[start:stop] for x in inputs], **part)]
+
+    alone = [np.concatenate(xs) for xs in zip(*(outputs(i, i + 1) for i in range(7)), strict=True)]
+    for size in (2, 3, 4, 5, 6, 7):
+        for together, each in zip(outputs(0, size), alone, strict=True):
+            np.testing.assert_allclose(together, each[:size], atol=1e-5 * max(1.0, np.abs(each).max()))
 
 
 def test_the_mask_goes_on(case, rng):

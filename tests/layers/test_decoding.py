@@ -140,6 +140,9 @@ INVALID = {
         r"`cache` must be a pair.*\(3, 3, 19, 7\)",
     ),
     "full": (Q, Q, [KEYS, KEYS], 16, ValueError, "at most max_length=17. Received: cache_index=16, 2 new"),
+    "float_index": (Q, Q, [KEYS, KEYS], 1.0, TypeError, "integer tensor. Received: .* of type float"),
+    "list_index": (Q, Q, [KEYS, KEYS], [1, 2], TypeError, "integer tensor. Received: .* of type list"),
+    "flag_index": (Q, Q, [KEYS, KEYS], True, TypeError, "integer tensor. Received: .* of type bool"),
     "negative": (Q, Q, [KEYS, KEYS], -1, ValueError, "Received: cache_index=-1"),
     "index_shape": (Q, Q, [KEYS, KEYS], np.zeros((2,), int), ValueError, r"`cache_index` must be an integer"),
     "index_dtype": (Q, Q, [KEYS, KEYS], np.zeros((1,)), TypeError, "`cache_index` must hold integers"),
@@ -172,3 +175,10 @@ def test_a_mask_of_the_new_tokens_alone_is_refused(rng):
 def test_make_cache_checks_its_sizes(batch, max_length):
     with pytest.raises((ValueError, TypeError), match="must be a positive integer"):
         MultiHeadAttention(2, 4).make_cache(batch, max_length)
+
+
+def test_a_cache_of_integers_is_refused():
+    layer = MultiHeadAttention(6, 7, num_key_value_heads=3)
+    tokens, cache = np.zeros(Q), [np.zeros(KEYS, "int32")] * 2
+    with pytest.raises(TypeError, match=r"`cache` must hold floats.*dtypes \['int32', 'int32'\]"):
+        layer(tokens, tokens, cache=cache, cache_index=0)

@@ -107,7 +107,7 @@ def test_paths_agree(rng, name, masks):
         assert_close(other(x, x, **given), output)
 
 
-def test_one_bias_serves_several_layers(rng):
+def test_one_bias_serves_several_layers(rng, tmp_path):
     # as in T5: the table exists once, learns from both layers, and is saved
     bias = RelativePositionBias(2)
     inputs = keras.Input((LENGTH, CHANNELS))
@@ -115,6 +115,20 @@ def test_one_bias_serves_several_layers(rng):
     model = keras.Model(inputs, MultiHeadAttention(2, 3, position_bias=bias)(x, x))
     assert sum(w is bias.embeddings for w in model.trainable_weights) == 1
     assert len(model.trainable_weights) == 8 + 8 + 1
+    bias.embeddings.assign(normal(rng, *bias.embeddings.shape))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert len(loaded.trainable_weights) == 8 + 8 + 1
+    batch = normal(rng, BATCH, LENGTH, CHANNELS)
+    assert_close(loaded(batch), model(batch), atol=0, rtol=0)
+
+
+def test_a_bias_of_other_heads_is_refused_built_or_not(rng):
+    built = ALiBi(1)
+    built.build()
+    for bias in (ALiBi(1), built, RelativePositionBias(3)):
+        with pytest.raises(ValueError, match=r"`position_bias` must have as many heads.*num_heads=2"):
+            MultiHeadAttention(2, 3, position_bias=bias)
 
 
 def test_a_two_dimensional_bias_over_two_axes(rng):

@@ -101,3 +101,24 @@ def test_dot_needs_equal_widths(symbolic):
     inputs = [keras.Input(batch_shape=s) if symbolic else np.zeros(s, "float32") for s in shapes]
     with pytest.raises(ValueError, match=r'same width.*take score="general".*Received: 11 and 13 channels'):
         LuongAttention("dot")(*inputs)
+
+
+@pytest.mark.filterwarnings("ignore:.*HDF5 file via:UserWarning", "ignore:.*HDF5:UserWarning")
+def test_an_h5_file_keeps_the_name_of_the_score(rng, tmp_path):
+    # whose loader finds a layer of Keras behind the name "dot"
+    query, value = make_inputs(rng)
+    symbols = [keras.Input(x.shape[1:]) for x in (query, value)]
+    model = keras.Model(symbols, LuongAttention("dot", output_units=OUTPUT_UNITS)(*symbols))
+    model.save(tmp_path / "model.h5")
+    loaded = keras.models.load_model(tmp_path / "model.h5", compile=False)
+    assert loaded.layers[-1].score == "dot"
+    assert_close(loaded([query, value]), model([query, value]))
+
+
+@pytest.mark.parametrize("cls", [BahdanauAttention, lambda units: LuongAttention("concat", units=units)])
+def test_one_sample_and_one_unit_and_equal_lengths(rng, cls):
+    query, value = normal(rng, 2, 5, CHANNELS), normal(rng, 2, 5, KEY_CHANNELS)
+    layer = cls(1)
+    both = to_numpy(layer(query, value))
+    for index in range(2):
+        assert_close(layer(query[index : index + 1], value[index : index + 1]), both[index : index + 1])

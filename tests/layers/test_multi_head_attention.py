@@ -355,6 +355,12 @@ def test_invalid_calls(config, shapes, masks, message, symbolic):
         make_layer(**config)(*inputs, **masks)
 
 
+@pytest.mark.parametrize("name", ["query_mask", "value_mask", "attention_mask"])
+def test_lists_are_no_masks(name):
+    with pytest.raises(TypeError, match=f"`{name}` must be a tensor or an array.*of type list"):
+        make_layer()(np.zeros(Q), np.zeros(V), **{name: [[True]]})
+
+
 def test_causal_needs_one_attention_axis(rng):
     image = normal(rng, BATCH, 3, 5, CHANNELS)
     with pytest.raises(ValueError, match=r"need a single attention axis.*\(1, 2\), use_causal_mask=True"):

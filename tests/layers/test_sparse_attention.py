@@ -106,3 +106,12 @@ INVALID = [
 def test_invalid_arguments(config, error, message):
     with pytest.raises(error, match=message):
         SparseAttention(**{"num_heads": 2, "key_dim": 3, "block_size": 4, **config})
+
+
+def test_as_many_rows_as_chosen_blocks(rng):
+    # 4 samples of 2 heads, 4 blocks that choose 2 each: on TensorFlow Keras took the one for a bias of the other
+    x = normal(rng, 4, 20, CHANNELS)
+    layer = SparseAttention(2, KEY_DIM, 5, "top_k", num_blocks=2)
+    together = to_numpy(layer(x, x))
+    for index in range(4):
+        assert_close(together[index], to_numpy(layer(x[index : index + 1], x[index : index + 1]))[0])
