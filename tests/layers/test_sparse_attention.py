@@ -109,7 +109,7 @@ def test_invalid_arguments(config, error, message):
 
 
 def test_as_many_rows_as_chosen_blocks(rng):
-    # 4 samples of 2 heads, 4 blocks that choose 2 each: on TensorFlow Keras took the one for a bias of the other
+    # 4 samples of 2 heads, 4 blocks that choose 2 each; Keras would take one for the bias of the other
     x = normal(rng, 4, 20, CHANNELS)
     layer = SparseAttention(2, KEY_DIM, 5, "top_k", num_blocks=2)
     together = to_numpy(layer(x, x))

@@ -8,6 +8,7 @@ from contract import mixed_mask
 from contract import normal
 from contract import to_numpy
 
+from keras_attention import ALiBi
 from keras_attention import MultiHeadAttention
 from keras_attention import ScaledDotProductAttention
 from keras_attention import TransformerDecoderBlock
@@ -218,3 +219,22 @@ def test_invalid_calls(symbolic):
     decoder(sequence(2, 5, 12), sequence(2, 7, 12))
     with pytest.raises(ValueError, match=r"in every call or in none.*Received: encoder_sequence missing"):
         decoder(sequence(2, 5, 12))
+
+
+def test_an_attention_shared_by_two_blocks_is_saved_as_one(rng, tmp_path):
+    bias = ALiBi(2)
+    shared = MultiHeadAttention(2, 4, position_bias=bias)
+    inputs = keras.Input((7, 8))
+    x = TransformerEncoderBlock(16, attention=shared)(inputs)
+    x = TransformerEncoderBlock(16, attention=shared)(x)
+    model = keras.Model(
+        inputs, TransformerEncoderBlock(16, attention=MultiHeadAttention(2, 4, position_bias=bias))(x)
+    )
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    first, second, third = loaded.layers[1:]
+    assert first.attention is second.attention
+    assert third.attention.position_bias is first.attention.position_bias
+    assert len(loaded.weights) == len(model.weights)
+    batch = normal(rng, 3, 7, 8)
+    assert_close(loaded(batch), model(batch), atol=0, rtol=0)
