@@ -59,6 +59,13 @@ def add(x: Any, y: Any) -> Any:
     return ops.convert_to_tensor(x) + ops.convert_to_tensor(y)
 
 
+def softmax(logits: Any) -> Any:
+    """Softmax over the last axis, also where it has a single entry, of which `ops.softmax` would warn."""
+    if logits.shape[-1] == 1:
+        return ops.exp(ops.log_softmax(logits, axis=-1))
+    return ops.softmax(logits, axis=-1)
+
+
 def masked_softmax(logits: Any, mask: Any = None) -> Any:
     """Softmax over the last axis of at least float32 precision; a row without any allowed key gives zeros.
 
@@ -73,9 +80,9 @@ def masked_softmax(logits: Any, mask: Any = None) -> Any:
         # The product of two float16 tensors can overflow; inf - inf inside softmax would be NaN.
         logits = ops.clip(logits, -FLOAT16_MAX, FLOAT16_MAX)
     if mask is None:
-        scores = ops.softmax(logits, axis=-1)
+        scores = softmax(logits)
     else:
-        scores = ops.softmax(ops.where(mask, logits, MASKED_LOGIT), axis=-1)
+        scores = softmax(ops.where(mask, logits, MASKED_LOGIT))
         every_row_attends = isinstance(mask, np.ndarray) and bool(mask.any(axis=-1).all())
         if not every_row_attends:
             scores = ops.where(mask, scores, 0.0)
@@ -222,7 +229,16 @@ def fused_attention(
             is_float16 = keras.backend.standardize_dtype(query.dtype) == "float16"
             bias = ops.where(mask, bias, -0.5 * FLOAT16_MAX if is_float16 else MASKED_LOGIT)
             mask = None
-    context = ops.dot_product_attention(
-        query, key, value, bias=bias, mask=mask, scale=scale, flash_attention=flash_attention
-    )
+    try:
+        context = ops.dot_product_attention(
+            query, key, value, bias=bias, mask=mask, scale=scale, flash_attention=flash_attention
+        )
+    except (RuntimeError, ValueError) as error:
+        if not flash_attention:
+            raise
+        raise ValueError(
+            "The backend has no flash kernel for this device, these shapes or this dtype; set "
+            f"`flash_attention` to None. Received: flash_attention=True, query.shape={tuple(query.shape)}, "
+            f"{keras.backend.standardize_dtype(query.dtype)}. The backend says: {error}"
+        ) from error
     return context if attends is None else ops.where(attends, context, 0.0)

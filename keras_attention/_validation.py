@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,12 +53,18 @@ def check_bool(name: str, value: Any) -> None:
         raise TypeError(f"`{name}` must be True or False. Received: {name}={value!r}")
 
 
-def check_layer(name: str, value: Any, method: str = "call") -> None:
-    """Raises unless `value` is a Keras layer that has the method."""
+def check_layer(name: str, value: Any, method: str = "call", arguments: Sequence[str] = ()) -> None:
+    """Raises unless `value` is a Keras layer that has the method, and the method these arguments."""
     if not isinstance(value, keras.layers.Layer) or not hasattr(value, method):
         wanted = "a Keras layer" if method == "call" else f"a Keras layer with the method `{method}`"
         raise TypeError(
             f"`{name}` must be {wanted}, an object and not a class, or `None`. Received: {name}={value!r}"
+        )
+    taken = inspect.signature(getattr(value, method)).parameters
+    if not set(arguments) <= set(taken):
+        raise TypeError(
+            f"`{name}` must be a layer that is called with {' and '.join(map(repr, arguments))}, as those of "
+            f"this package are. Received: {name}={value!r}, whose `{method}` takes {', '.join(taken)}"
         )
 
 

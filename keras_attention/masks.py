@@ -73,7 +73,9 @@ def causal_mask(query_length: Any, key_length: Any = None) -> Any:
     print(causal_mask(3).astype(int))  # [[1 0 0], [1 1 0], [1 1 1]]
     ```
     """
-    return _masks.position_mask(query_length, query_length if key_length is None else key_length, 2, True)
+    query_length = _length("query_length", query_length)
+    key_length = query_length if key_length is None else _length("key_length", key_length)
+    return _masks.position_mask(query_length, key_length, 2, True)
 
 
 def sliding_window_mask(
@@ -99,7 +101,8 @@ def sliding_window_mask(
     """
     _validation.check_positive_int("sliding_window", sliding_window)
     _validation.check_bool("use_causal_mask", use_causal_mask)
-    key_length = query_length if key_length is None else key_length
+    query_length = _length("query_length", query_length)
+    key_length = query_length if key_length is None else _length("key_length", key_length)
     return _masks.position_mask(query_length, key_length, 2, use_causal_mask, sliding_window)
 
 
@@ -148,6 +151,17 @@ def _mask_of_lengths(lengths: Any, max_length: Any) -> Any:
         return np.arange(max_length) < lengths.reshape((-1, 1))
     positions = ops.arange(max_length, dtype=keras.backend.standardize_dtype(lengths.dtype))
     return ops.less(ops.reshape(positions, (1, -1)), ops.reshape(lengths, (-1, 1)))
+
+
+def _length(name: str, value: Any) -> Any:
+    if isinstance(value, np.integer):
+        value = int(value)
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if not is_number and not hasattr(value, "dtype"):
+        raise TypeError(f"`{name}` must be an integer or a scalar tensor. Received: {name}={value!r}")
+    if is_number and value < 0:
+        raise ValueError(f"`{name}` must not be negative. Received: {name}={value}")
+    return value
 
 
 def _as_array(x: Any) -> Any:

@@ -72,7 +72,7 @@ class MultiHeadLayer(AttentionLayer):
             )
         _validation.check_bool("use_query_key_norm", use_query_key_norm)
         if rotary is not None:
-            _validation.check_layer("rotary", rotary)
+            _validation.check_layer("rotary", rotary, arguments=("start_index",))
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = key_dim if value_dim is None else value_dim

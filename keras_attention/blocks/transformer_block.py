@@ -54,7 +54,7 @@ class TransformerBlock(keras.layers.Layer):
         _validation.check_positive_int("intermediate_dim", intermediate_dim)
         _validation.check_positive_int("num_heads", num_heads, optional=True)
         if attention is not None:
-            _validation.check_layer("attention", attention)
+            _validation.check_layer("attention", attention, arguments=("query", "value"))
         if normalization not in _NORMS:
             raise ValueError(
                 f"`normalization` must be 'layer' or 'rms'. Received: normalization={normalization!r}"

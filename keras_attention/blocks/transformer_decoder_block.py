@@ -132,7 +132,7 @@ class TransformerDecoderBlock(transformer_block.TransformerBlock):
             **kwargs,
         )
         if cross_attention is not None:
-            _validation.check_layer("cross_attention", cross_attention)
+            _validation.check_layer("cross_attention", cross_attention, arguments=("query", "value"))
         self.cross_attention = cross_attention
         if num_heads is None and attention is None:
             raise ValueError(

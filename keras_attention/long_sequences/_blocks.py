@@ -157,9 +157,7 @@ def attend(logits: Any, value: Any, dropout: Callable[[Any], Any], has_log_sum: 
 
     Where all keys are hidden the context is of no meaning, and the log-sum too low to count.
     """
-    is_alone = logits.shape[-1] == 1  # for which Keras' softmax would warn
-    scores = ops.ones_like(logits) if is_alone else ops.softmax(logits, axis=-1)
-    scores = ops.cast(scores, value.dtype)
+    scores = ops.cast(_functional.softmax(logits), value.dtype)
     context = ops.matmul(dropout(scores), value)
     if not has_log_sum:
         return context, None

@@ -45,6 +45,8 @@ def load_legacy_model(
     Returns:
         A `keras.Model`, not compiled: the state of an optimizer is not carried over.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"`path` must be the path of a file. Received: path={path!r}")
     path = Path(path)
     if path.is_dir():
         raise ValueError(

@@ -143,6 +143,11 @@ INVALID = [
     ({"num_key_value_heads": 0}, ValueError, "`num_key_value_heads` must be a positive integer"),
     ({"use_query_key_norm": 1}, TypeError, "`use_query_key_norm` must be True or False"),
     ({"rotary": True}, TypeError, "`rotary` must be a Keras layer.*Received: rotary=True"),
+    (
+        {"rotary": keras.layers.Dense(4)},
+        TypeError,
+        "`rotary` must be a layer that is called with 'start_index'.*whose `call` takes inputs, training",
+    ),
     ({"rotary": RotaryEmbedding}, TypeError, "`rotary` must be a Keras layer, an object and not a class"),
     ({"position_bias": RotaryEmbedding()}, TypeError, "`position_bias`.*with the method `compute_bias`"),
 ]

@@ -118,6 +118,8 @@ INVALID = [
         lambda: sliding_window_mask(3, 0),
         "`sliding_window` must be a positive integer. Received: sliding_window=0",
     ),
+    (lambda: causal_mask(-1), "`query_length` must not be negative. Received: query_length=-1"),
+    (lambda: sliding_window_mask(3, 2, -1), "`key_length` must not be negative. Received: key_length=-1"),
     (
         lambda: combine_masks(np.ones((2, 5), bool), np.ones((5, 3), bool)),
         r"broadcast.*\(2, 5\) and \(5, 3\)",
@@ -134,3 +136,10 @@ def test_invalid(call, message):
 def test_additive_masks_are_refused():
     with pytest.raises(TypeError, match=r"`masks` must be boolean.*Received: masks.dtype=float32"):
         combine_masks(np.zeros((2, 3), "float32"))
+
+
+@pytest.mark.parametrize("length", [3.0, "3", True, [3]])
+def test_lengths_are_integers(length):
+    with pytest.raises(TypeError, match="`query_length` must be an integer or a scalar tensor"):
+        causal_mask(length)
+    assert isinstance(causal_mask(np.int64(3)), np.ndarray)

@@ -361,6 +361,14 @@ def test_lists_are_no_masks(name):
         make_layer()(np.zeros(Q), np.zeros(V), **{name: [[True]]})
 
 
+def test_one_key_takes_all_without_a_warning(rng):
+    query, value = normal(rng, *Q), normal(rng, 2, 1, 13)
+    layer = make_layer()
+    output, scores = layer(query, value, return_attention_scores=True)
+    assert np.all(to_numpy(scores) == 1)
+    assert_close(output, layer(query, np.repeat(value, 3, axis=1)))
+
+
 def test_causal_needs_one_attention_axis(rng):
     image = normal(rng, BATCH, 3, 5, CHANNELS)
     with pytest.raises(ValueError, match=r"need a single attention axis.*\(1, 2\), use_causal_mask=True"):
@@ -376,6 +384,8 @@ def test_flash_attention_says_what_it_cannot(rng):
     else:
         with pytest.raises(ValueError, match="`return_attention_scores=True` is impossible"):
             layer(*inputs, return_attention_scores=True)
+        with pytest.raises(ValueError, match=r"no flash kernel for this.*set `flash_attention` to None"):
+            make_layer(flash_attention=True)(*[keras.ops.cast(x, "float32") for x in inputs])
 
 
 @pytest.mark.parametrize("names", MASKS, ids="+".join)

@@ -176,6 +176,11 @@ INVALID = [
     (lambda: TransformerEncoderBlock(17, 3, MultiHeadAttention(3, 5)), ValueError, "Give either `num_heads`"),
     (lambda: TransformerDecoderBlock(17), ValueError, "Give `num_heads`.*Received: num_heads=None"),
     (lambda: TransformerEncoderBlock(0, 3), ValueError, "`intermediate_dim` must be a positive integer"),
+    (
+        lambda: TransformerEncoderBlock(17, attention=keras.layers.Attention()),
+        TypeError,
+        "`attention` must be a layer that is called with 'query' and 'value'.*`call` takes inputs, mask",
+    ),
     (lambda: TransformerEncoderBlock(17, attention="local"), TypeError, "`attention` must be a Keras layer"),
     (
         lambda: TransformerDecoderBlock(17, 3, cross_attention=5),
