@@ -149,7 +149,10 @@ def _finished(norm: Norm, wide: Chain, *factors: int) -> list[Any]:
 
 def _is_single(graph: Any, norm: Norm) -> bool:
     """Tell whether few vectors are normalized, so that operators for the delegate are worth it."""
-    return int(np.prod(graph.subgraphs[0].tensors[norm.variance].shape)) <= curves.FEW
+    tensors = graph.subgraphs[0].tensors
+    last = len(tensors[norm.x].shape) - 1
+    axes = {int(axis) % (last + 1) for axis in graphs.constant_value(graph, tensors[norm.axes]).ravel()}
+    return axes == {last} and int(np.prod(tensors[norm.variance].shape)) <= curves.FEW
 
 
 def _single_form(graph: Any, norm: Norm, bounds: Range) -> list[Any]:
