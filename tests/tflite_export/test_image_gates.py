@@ -1,4 +1,4 @@
-"""Each gate in a small CNN, in every precision: one piece for the delegate, nothing beside it, little lost."""
+"""Each gate in a small CNN, in every precision: one piece for the delegate, nothing beside it."""
 
 import functools
 
