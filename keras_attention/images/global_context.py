@@ -114,7 +114,7 @@ class GlobalContext(BottleneckGate):
         super().__init__(
             ratio, divisor, activation, gate_activation, use_bias, weight_options, data_format, **kwargs
         )
-        _validation.check_choice("fusion", fusion, FUSIONS)
+        fusion = _validation.choice("fusion", fusion, FUSIONS)
         _validation.check_bool("use_layer_norm", use_layer_norm)
         self.fusion = fusion
         self.use_layer_norm = use_layer_norm

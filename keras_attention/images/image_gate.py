@@ -181,7 +181,7 @@ def check_kernel_size(kernel_size: Any, optional: bool = False) -> None:
 def _check_data_format(data_format: str | None) -> None:
     """Raises unless the channels are last, by the argument or by Keras' own setting."""
     if data_format is not None:
-        _validation.check_choice("data_format", data_format, ("channels_last", "channels_first"))
+        _validation.choice("data_format", data_format, ("channels_last", "channels_first"))
     setting = keras.config.image_data_format()
     if (data_format or setting) == "channels_last":
         return
