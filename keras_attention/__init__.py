@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from keras_attention.attention.scaled_dot_product_attention import ScaledDotProductAttention
     from keras_attention.blocks.transformer_decoder_block import TransformerDecoderBlock
     from keras_attention.blocks.transformer_encoder_block import TransformerEncoderBlock
+    from keras_attention.images.patch_embedding import PatchEmbedding
+    from keras_attention.images.patch_merging import PatchMerging
+    from keras_attention.images.swin_block import SwinBlock
+    from keras_attention.images.vit_block import ViTBlock
+    from keras_attention.images.window_attention import WindowAttention
     from keras_attention.long_sequences.axial_attention import AxialAttention
     from keras_attention.long_sequences.linear_attention import LinearAttention
     from keras_attention.long_sequences.local_attention import LocalAttention
@@ -50,13 +55,18 @@ __all__ = [
     "MemoryAttention",
     "MemoryNetwork",
     "MultiHeadAttention",
+    "PatchEmbedding",
+    "PatchMerging",
     "RelativePositionBias",
     "RotaryEmbedding",
     "ScaledDotProductAttention",
     "SinusoidalPositionEncoding",
     "SparseAttention",
+    "SwinBlock",
     "TransformerDecoderBlock",
     "TransformerEncoderBlock",
+    "ViTBlock",
+    "WindowAttention",
     "__version__",
     "causal_mask",
     "combine_masks",
@@ -80,13 +90,18 @@ _MODULES = {
     "MemoryAttention": "memory.memory_attention",
     "MemoryNetwork": "memory.memory_network",
     "MultiHeadAttention": "attention.multi_head_attention",
+    "PatchEmbedding": "images.patch_embedding",
+    "PatchMerging": "images.patch_merging",
     "RelativePositionBias": "positions.relative_position_bias",
     "RotaryEmbedding": "positions.rotary_embedding",
     "ScaledDotProductAttention": "attention.scaled_dot_product_attention",
     "SinusoidalPositionEncoding": "positions.sinusoidal_position_encoding",
     "SparseAttention": "long_sequences.sparse_attention",
+    "SwinBlock": "images.swin_block",
     "TransformerDecoderBlock": "blocks.transformer_decoder_block",
     "TransformerEncoderBlock": "blocks.transformer_encoder_block",
+    "ViTBlock": "images.vit_block",
+    "WindowAttention": "images.window_attention",
     "causal_mask": "masks",
     "combine_masks": "masks",
     "from_keras": "migration.moving",

@@ -6,6 +6,7 @@ from cases import long_sequences
 from cases import memory
 from cases import pooling
 from cases import positions
+from cases import windows
 from cases.case import Case
 
 CASES: list[Case] = [
@@ -15,5 +16,6 @@ CASES: list[Case] = [
     *memory.CASES,
     *pooling.CASES,
     *positions.CASES,
+    *windows.CASES,
 ]
 assert len({case.name for case in CASES}) == len(CASES), "each case has a name of its own"
