@@ -66,6 +66,12 @@ def softmax(logits: Any) -> Any:
     return ops.softmax(logits, axis=-1)
 
 
+def mask_logits(logits: Any, mask: Any) -> Any:
+    """The logits where the mask is True, and elsewhere a number that is lost to the softmax."""
+    is_float16 = keras.backend.standardize_dtype(logits.dtype) == "float16"
+    return ops.where(mask, logits, -FLOAT16_MAX if is_float16 else MASKED_LOGIT)
+
+
 def masked_softmax(logits: Any, mask: Any = None) -> Any:
     """Softmax over the last axis of at least float32 precision; a row without any allowed key gives zeros.
 
@@ -82,7 +88,7 @@ def masked_softmax(logits: Any, mask: Any = None) -> Any:
     if mask is None:
         scores = softmax(logits)
     else:
-        scores = softmax(ops.where(mask, logits, MASKED_LOGIT))
+        scores = softmax(mask_logits(logits, mask))
         every_row_attends = isinstance(mask, np.ndarray) and bool(mask.any(axis=-1).all())
         if not every_row_attends:
             scores = ops.where(mask, scores, 0.0)
