@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from keras_attention.attention.scaled_dot_product_attention import ScaledDotProductAttention
     from keras_attention.blocks.transformer_decoder_block import TransformerDecoderBlock
     from keras_attention.blocks.transformer_encoder_block import TransformerEncoderBlock
+    from keras_attention.images.cbam import CBAM
+    from keras_attention.images.channel_attention import ChannelAttention
+    from keras_attention.images.coordinate_attention import CoordinateAttention
+    from keras_attention.images.efficient_channel_attention import EfficientChannelAttention
+    from keras_attention.images.global_context import GlobalContext
+    from keras_attention.images.spatial_attention import SpatialAttention
+    from keras_attention.images.squeeze_excite import SqueezeExcite
     from keras_attention.long_sequences.axial_attention import AxialAttention
     from keras_attention.long_sequences.linear_attention import LinearAttention
     from keras_attention.long_sequences.local_attention import LocalAttention
@@ -38,11 +45,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CBAM",
     "ALiBi",
     "AttentionPooling",
     "AxialAttention",
     "BahdanauAttention",
+    "ChannelAttention",
+    "CoordinateAttention",
     "DynamicMemory",
+    "EfficientChannelAttention",
+    "GlobalContext",
     "LearnedPositionEmbedding",
     "LinearAttention",
     "LocalAttention",
@@ -55,6 +67,8 @@ __all__ = [
     "ScaledDotProductAttention",
     "SinusoidalPositionEncoding",
     "SparseAttention",
+    "SpatialAttention",
+    "SqueezeExcite",
     "TransformerDecoderBlock",
     "TransformerEncoderBlock",
     "__version__",
@@ -72,7 +86,12 @@ _MODULES = {
     "AttentionPooling": "attention.attention_pooling",
     "AxialAttention": "long_sequences.axial_attention",
     "BahdanauAttention": "attention.bahdanau_attention",
+    "CBAM": "images.cbam",
+    "ChannelAttention": "images.channel_attention",
+    "CoordinateAttention": "images.coordinate_attention",
     "DynamicMemory": "memory.dynamic_memory",
+    "EfficientChannelAttention": "images.efficient_channel_attention",
+    "GlobalContext": "images.global_context",
     "LearnedPositionEmbedding": "positions.learned_position_embedding",
     "LinearAttention": "long_sequences.linear_attention",
     "LocalAttention": "long_sequences.local_attention",
@@ -85,6 +104,8 @@ _MODULES = {
     "ScaledDotProductAttention": "attention.scaled_dot_product_attention",
     "SinusoidalPositionEncoding": "positions.sinusoidal_position_encoding",
     "SparseAttention": "long_sequences.sparse_attention",
+    "SpatialAttention": "images.spatial_attention",
+    "SqueezeExcite": "images.squeeze_excite",
     "TransformerDecoderBlock": "blocks.transformer_decoder_block",
     "TransformerEncoderBlock": "blocks.transformer_encoder_block",
     "causal_mask": "masks",

@@ -28,6 +28,14 @@ def check_int(name: str, value: Any) -> None:
         raise TypeError(f"`{name}` must be an integer. Received: {name}={value!r}")
 
 
+def check_number(name: str, value: Any) -> None:
+    """Raises unless `value` is a finite number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"`{name}` must be a number. Received: {name}={value!r}")
+    if not float("-inf") < value < float("inf"):
+        raise ValueError(f"`{name}` must be finite. Received: {name}={value}")
+
+
 def check_positive_number(name: str, value: Any) -> None:
     """Raises unless `value` is a finite number above 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -2,6 +2,7 @@
 
 from cases import attention
 from cases import blocks
+from cases import images
 from cases import long_sequences
 from cases import memory
 from cases import pooling
@@ -11,6 +12,7 @@ from cases.case import Case
 CASES: list[Case] = [
     *attention.CASES,
     *blocks.CASES,
+    *images.CASES,
     *long_sequences.CASES,
     *memory.CASES,
     *pooling.CASES,

@@ -33,6 +33,7 @@ class Case:
         reference: function of the inputs in float64, and by keyword of `weights` (path below the layer's own
             -> array), `config` and the masks given; returns the output, or `(output, scores)`.
         unmoved: ends of paths of weights whose gradient is zero by the mathematics.
+        moving: ends of paths of frozen weights that training moves, such as the statistics of batch norm.
         makers: functions of `(rng, shape)` that make the inputs, by position; normal numbers elsewhere.
         known_axes: axes, as (input, axis), that must be known when the model is built; the last one always.
         passes_mask: whether the mask attached to the first input goes on with the output.
@@ -57,6 +58,7 @@ class Case:
     call: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     reference: Callable[..., Any] | None = None
     unmoved: tuple[str, ...] = ()
+    moving: tuple[str, ...] = ()
     makers: Mapping[int, Callable[..., np.ndarray]] = dataclasses.field(default_factory=dict)
     known_axes: frozenset[tuple[int, int]] = frozenset()
     passes_mask: bool = True

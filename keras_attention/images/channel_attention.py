@@ -1,0 +1,119 @@
+"""The channel attention of CBAM: a gate per channel, from means and maxima."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attention import _weights
+from keras_attention.images import _functional
+from keras_attention.images.image_gate import BottleneckGate
+
+
+@keras.saving.register_keras_serializable(package="keras_attention")
+class ChannelAttention(BottleneckGate):
+    """A gate for each channel, from the means and the maxima of all channels: the first half of `CBAM`.
+
+    Where a channel that is high in one place says as much as one that is high on average. For sequences too.
+
+    ```
+    mlp(z) = relu(z W_h + b_h) W_g + b_g
+    gate   = sigmoid(mlp(mean of inputs) + mlp(maximum of inputs))
+    output = inputs * gate
+    ```
+
+    Differs from the paper: the width in the middle is rounded as in `SqueezeExcite`. The two hidden layers
+    are summed before W_g, which is the same and costs one product less.
+
+    A mask is boolean, True = count this place: padding enters neither mean nor maximum, and a sample
+    without any place has a gate of 0. It goes on with the output.
+
+    Args:
+        ratio: Integer. The layer in the middle has `channels / ratio` units, at least `divisor`. Defaults
+            to `16`.
+        divisor: Integer. Their number is rounded to a multiple of it. Defaults to `8`.
+        activation: Activation of the layer in the middle. Defaults to `"relu"`.
+        gate_activation: Activation of the gate, such as `"hard_sigmoid"`. Defaults to `"sigmoid"`.
+        use_bias: Boolean. Whether the two layers have biases. Defaults to `True`.
+        kernel_initializer: Initializer of the kernels. Defaults to `"glorot_uniform"`.
+        bias_initializer: Initializer of the biases. Defaults to `"zeros"`.
+        kernel_regularizer: Regularizer of the kernels. Defaults to `None`.
+        bias_regularizer: Regularizer of the biases. Defaults to `None`.
+        kernel_constraint: Constraint of the kernels. Defaults to `None`.
+        bias_constraint: Constraint of the biases. Defaults to `None`.
+        data_format: `"channels_last"` or `None`, Keras' own setting. `"channels_first"` is refused. Defaults
+            to `None`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        inputs: Tensor of shape `(batch, height, width, channels)` or `(batch, length, channels)`.
+        mask: Boolean tensor of the shape of `inputs` without channels. Defaults to the mask attached to them.
+        return_attention_scores: Boolean. Whether to return `(output, gate)`. Defaults to `False`.
+        training: Boolean. The layer computes the same in training.
+
+    Output shape:
+        The shape of `inputs` and, if asked for, the gate `(batch, channels)`.
+
+    Example:
+    ```python
+    import keras
+    from keras_attention import ChannelAttention
+
+    images = keras.Input((32, 32, 3))
+    features = keras.layers.Conv2D(24, 3, activation="relu")(images)
+    weighed, gate = ChannelAttention(ratio=4)(features, return_attention_scores=True)
+    print(weighed.shape, gate.shape)  # (None, 30, 30, 24) (None, 24)
+    ```
+
+    Reference:
+        [CBAM: Convolutional Block Attention Module](https://arxiv.org/abs/1807.06521)
+    """
+
+    def __init__(
+        self,
+        ratio: int = 16,
+        divisor: int = 8,
+        activation: Any = "relu",
+        gate_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        data_format: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        weight_options = {
+            "kernel_initializer": kernel_initializer,
+            "bias_initializer": bias_initializer,
+            "kernel_regularizer": kernel_regularizer,
+            "bias_regularizer": bias_regularizer,
+            "kernel_constraint": kernel_constraint,
+            "bias_constraint": bias_constraint,
+        }
+        super().__init__(
+            ratio, divisor, activation, gate_activation, use_bias, weight_options, data_format, **kwargs
+        )
+
+    def build(self, input_shape: Any) -> None:
+        self._check_shape(input_shape)
+        channels = input_shape[-1]
+        units = self._add_hidden(channels)
+        self.gate_kernel = _weights.add_kernel(self, "gate_kernel", (units, channels))
+        self.gate_bias = _weights.add_bias(self, "gate_bias", (channels,))
+        self.built = True
+
+    def _compute(self, inputs: Any, mask: Any, training: bool | None) -> tuple[Any, tuple[Any, ...]]:
+        axes = _functional.spatial_axes(inputs)
+        hidden = ops.add(
+            self._hidden(_functional.mean(inputs, axes, mask)),
+            self._hidden(_functional.maximum(inputs, axes, mask)),
+        )
+        bias = None if self.gate_bias is None else ops.multiply(_functional.wide(self.gate_bias), 2.0)
+        gate = self.gate_activation(_functional.dense(hidden, self.gate_kernel, bias))
+        gate = _functional.blank(gate, mask, axes)
+        return _functional.multiply(inputs, _functional.over_places(gate, len(axes))), (gate,)
