@@ -20,8 +20,13 @@ if TYPE_CHECKING:
     from keras_attention.images.coordinate_attention import CoordinateAttention
     from keras_attention.images.efficient_channel_attention import EfficientChannelAttention
     from keras_attention.images.global_context import GlobalContext
+    from keras_attention.images.patch_embedding import PatchEmbedding
+    from keras_attention.images.patch_merging import PatchMerging
     from keras_attention.images.spatial_attention import SpatialAttention
     from keras_attention.images.squeeze_excite import SqueezeExcite
+    from keras_attention.images.swin_block import SwinBlock
+    from keras_attention.images.vit_block import ViTBlock
+    from keras_attention.images.window_attention import WindowAttention
     from keras_attention.long_sequences.axial_attention import AxialAttention
     from keras_attention.long_sequences.linear_attention import LinearAttention
     from keras_attention.long_sequences.local_attention import LocalAttention
@@ -62,6 +67,8 @@ __all__ = [
     "MemoryAttention",
     "MemoryNetwork",
     "MultiHeadAttention",
+    "PatchEmbedding",
+    "PatchMerging",
     "RelativePositionBias",
     "RotaryEmbedding",
     "ScaledDotProductAttention",
@@ -69,8 +76,11 @@ __all__ = [
     "SparseAttention",
     "SpatialAttention",
     "SqueezeExcite",
+    "SwinBlock",
     "TransformerDecoderBlock",
     "TransformerEncoderBlock",
+    "ViTBlock",
+    "WindowAttention",
     "__version__",
     "causal_mask",
     "combine_masks",
@@ -99,6 +109,8 @@ _MODULES = {
     "MemoryAttention": "memory.memory_attention",
     "MemoryNetwork": "memory.memory_network",
     "MultiHeadAttention": "attention.multi_head_attention",
+    "PatchEmbedding": "images.patch_embedding",
+    "PatchMerging": "images.patch_merging",
     "RelativePositionBias": "positions.relative_position_bias",
     "RotaryEmbedding": "positions.rotary_embedding",
     "ScaledDotProductAttention": "attention.scaled_dot_product_attention",
@@ -106,8 +118,11 @@ _MODULES = {
     "SparseAttention": "long_sequences.sparse_attention",
     "SpatialAttention": "images.spatial_attention",
     "SqueezeExcite": "images.squeeze_excite",
+    "SwinBlock": "images.swin_block",
     "TransformerDecoderBlock": "blocks.transformer_decoder_block",
     "TransformerEncoderBlock": "blocks.transformer_encoder_block",
+    "ViTBlock": "images.vit_block",
+    "WindowAttention": "images.window_attention",
     "causal_mask": "masks",
     "combine_masks": "masks",
     "from_keras": "migration.moving",

@@ -121,9 +121,13 @@ def relative_buckets(num_buckets: int, max_distance: int, bidirectional: bool) -
     return offset + np.where(distance < exact, distance, shared)
 
 
-def window_index(height: int, width: int) -> np.ndarray:
-    """Row of the table for each pair of cells of a 2-D window, `(height * width, height * width)`."""
+def window_index(height: int, width: int, window_size: tuple[int, int] | None = None) -> np.ndarray:
+    """Row of the table for each pair of cells of a 2-D window, `(height * width, height * width)`.
+
+    The table is that of `window_size`, `(height, width)` or more.
+    """
+    table_height, table_width = window_size or (height, width)
     row, column = np.divmod(np.arange(height * width), width)
-    rows = row[:, None] - row[None] + height - 1
-    columns = column[:, None] - column[None] + width - 1
-    return np.asarray(rows * (2 * width - 1) + columns)
+    rows = row[:, None] - row[None] + table_height - 1
+    columns = column[:, None] - column[None] + table_width - 1
+    return np.asarray(rows * (2 * table_width - 1) + columns)

@@ -90,7 +90,7 @@ class RelativePositionBias(PositionBias):
         self.num_buckets = num_buckets
         self.max_distance = max_distance
         self.bidirectional = bidirectional
-        self.window_size = window_size
+        self.window_size: Any = window_size
         self.initializer = keras.initializers.get(initializer)
 
     def build(self, logits_shape: Any = None) -> None:
@@ -104,13 +104,29 @@ class RelativePositionBias(PositionBias):
         )
         super().build(logits_shape)
 
+    def compute_window_bias(self, height: int, width: int) -> Any:
+        """Return the bias `(1, num_heads, height * width, height * width)` of a window of this size.
+
+        It may be smaller than `window_size`, as an image may be, and then reads a part of the same table.
+        """
+        if self.window_size is None or height > self.window_size[0] or width > self.window_size[1]:
+            raise ValueError(
+                "`height` and `width` must not exceed those of `window_size`. "
+                f"Received: height={height}, width={width}, window_size={self.window_size}"
+            )
+        if not self.built:
+            self.build()
+        rows = _functional.window_index(height, width, self.window_size)
+        return ops.cast(self._take(rows), self.compute_dtype)
+
     def _bias(self, query_length: Any, key_length: Any, query_start: Any) -> Any:
+        if self.window_size is None:
+            return self._take(self._sequence_rows(query_length, key_length, query_start))
+        return self._take(self._window_rows(query_length, key_length, query_start))
+
+    def _take(self, rows: Any) -> Any:
         # (num_heads, rows): gathered in the order in which it is added
         table = ops.transpose(ops.convert_to_tensor(self.embeddings))
-        if self.window_size is None:
-            rows = self._sequence_rows(query_length, key_length, query_start)
-        else:
-            rows = self._window_rows(query_length, key_length, query_start)
         return ops.expand_dims(ops.take(table, rows, axis=1), 0)
 
     def _sequence_rows(self, query_length: Any, key_length: Any, query_start: Any) -> Any:

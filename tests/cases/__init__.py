@@ -7,6 +7,7 @@ from cases import long_sequences
 from cases import memory
 from cases import pooling
 from cases import positions
+from cases import windows
 from cases.case import Case
 
 CASES: list[Case] = [
@@ -17,5 +18,6 @@ CASES: list[Case] = [
     *memory.CASES,
     *pooling.CASES,
     *positions.CASES,
+    *windows.CASES,
 ]
 assert len({case.name for case in CASES}) == len(CASES), "each case has a name of its own"
