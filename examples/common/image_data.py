@@ -71,7 +71,9 @@ def load(source: str, image_size: int | None = None) -> Images:
 
     """
     if source in NAMES and image_size is not None:
-        raise ValueError(f"--image-size is for a folder of images. Received: {image_size} with --data {source}")
+        raise ValueError(
+            f"--image-size is for a folder of images. Received: {image_size} with --data {source}"
+        )
     if source == "digits":
         digits = datasets.load_digits()
         images = np.round(digits.images * (255 / 16)).astype("uint8")[..., None]

@@ -4,7 +4,7 @@
 |---|---|
 | grey, palette, CMYK, 16 bits, EXIF rotation | brought to 8 bits, upright; one channel if all are grey, else RGB |
 | alpha | laid over white |
-| different sizes | an error, unless a size is given: all are stretched to it, bilinear |
+| different sizes, or sides below 8 or above 256 | an error, unless a size is given: all are stretched to it, bilinear |
 | a file that can't be decoded, a broken link | named and skipped; an error if nothing else is left |
 | other files, folders inside a class | named and ignored; hidden ones silently |
 | links to files or folders | followed |
@@ -20,6 +20,7 @@ from PIL import ImageOps
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 GREY = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "F")
+SMALLEST, LARGEST = 8, 256  # pixels of a side
 NAMED = 5  # files named in a note; the others are counted
 
 
@@ -73,19 +74,23 @@ def read(source: str, image_size: int | None = None) -> Folder:
             )
         for file in files:
             try:
-                decoded.append(_decode(file))
-                labels.append(label)
+                image = _decode(file, image_size)
             except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
                 # Pillow raises any of these, by the format and by where the file is damaged.
                 broken.append(f"{name}/{file.name} ({_first_line(error)})")
+                continue
+            decoded.append(image)
+            labels.append(label)
+            _check_size(source, decoded[0].size, image.size)
     _check_counts(source, tuple(found), labels, broken)
     notes = []
     if broken:
-        notes.append(f"{len(broken)} of {len(broken) + len(labels)} images can't be read and are left out: {_some(broken)}")
+        notes.append(
+            f"{len(broken)} of {len(broken) + len(labels)} images can't be read and are left out: {_some(broken)}"
+        )
     if ignored:
         notes.append(f"{len(ignored)} entries are no images of a class and are ignored: {_some(ignored)}")
-    images = _stack(source, decoded, image_size)
-    return Folder(tuple(found), images, np.array(labels, "int32"), tuple(notes))
+    return Folder(tuple(found), _stack(decoded), np.array(labels, "int32"), tuple(notes))
 
 
 def _visible(folder: pathlib.Path) -> list[pathlib.Path]:
@@ -102,18 +107,19 @@ def _images_in(folder: pathlib.Path, ignored: list[str]) -> list[pathlib.Path]:
     return images
 
 
-def _decode(file: pathlib.Path) -> Image.Image:
-    """An upright image of mode L or RGB."""
+def _decode(file: pathlib.Path, image_size: int | None) -> Image.Image:
+    """An upright image of mode L or RGB, already small: thousands of photos would not fit into memory."""
     with Image.open(file) as opened:
         image = ImageOps.exif_transpose(opened)
-    grey = image.mode in GREY
+    mode = "L" if image.mode in GREY else "RGB"
     if image.mode.startswith("I"):
         # 16 bits a pixel: Pillow's own conversion would cut off all above 255.
-        return Image.fromarray((np.asarray(image, "float32") / 257).clip(0, 255).astype("uint8"))
+        image = Image.fromarray((np.asarray(image, "float32") / 257).clip(0, 255).astype("uint8"))
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image.convert("L" if grey else "RGB")
+    image = image.convert(mode)
+    return image.resize((image_size, image_size), Image.Resampling.BILINEAR) if image_size else image
 
 
 def _check_counts(source: str, classes: tuple[str, ...], labels: list[int], broken: list[str]) -> None:
@@ -128,20 +134,23 @@ def _check_counts(source: str, classes: tuple[str, ...], labels: list[int], brok
         )
 
 
-def _stack(source: str, decoded: list[Image.Image], image_size: int | None) -> np.ndarray:
-    sizes = {image.size for image in decoded}
-    if image_size is None and len(sizes) > 1:
-        small, large = min(sizes), max(sizes)
+def _check_size(source: str, first: tuple[int, int], size: tuple[int, int]) -> None:
+    cure = "Give the one that all are brought to, as in --image-size 64."
+    if size != first:
         raise ValueError(
-            f"The images of --data {source} have {len(sizes)} different sizes, such as {small[0]} x {small[1]} and "
-            f"{large[0]} x {large[1]}. Give the one that all are brought to, as in --image-size 64."
+            f"The images of --data {source} have different sizes, such as {first[0]} x {first[1]} and "
+            f"{size[0]} x {size[1]}. {cure}"
         )
+    if not SMALLEST <= min(size) <= max(size) <= LARGEST:
+        raise ValueError(
+            f"The images of --data {source} have a size of {size[0]} x {size[1]}; {SMALLEST} to {LARGEST} are taken "
+            f"as they are. {cure}"
+        )
+
+
+def _stack(decoded: list[Image.Image]) -> np.ndarray:
     mode = "L" if all(image.mode == "L" for image in decoded) else "RGB"
-    size = (image_size, image_size) if image_size else sizes.pop()
-    images = [
-        np.asarray(image.convert(mode).resize(size, Image.Resampling.BILINEAR)) for image in decoded
-    ]
-    return np.stack(images).reshape(len(images), size[1], size[0], -1)
+    return np.stack([np.atleast_3d(np.asarray(image.convert(mode))) for image in decoded])
 
 
 def _some(names: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 All take images `(batch, height, width, channels)` of values 0 to 255 under the name `image`, scale them inside the
 model, and return one value per class under the name `label`. They are sized for images of 8 x 8 to about 96 x 96
-pixels: what comes first makes at most 24 x 24 positions of larger images.
+pixels: the first layer takes larger strides, or patches, on larger images.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,6 @@ ATTENTIONS: dict[str, Callable[..., keras.Layer]] = {
     "coordinate": keras_attention.CoordinateAttention,
 }
 """The layers that `mobile_cnn` can have, by short name."""
-MOST_POSITIONS = 24
-"""Rows or columns that the first layer leaves of a larger image."""
 
 
 def mobile_cnn(
@@ -58,11 +56,11 @@ def mobile_cnn(
             f"`attention` must be None or one of {sorted(ATTENTIONS)}. Received: attention={attention!r}"
         )
     image, x = _image(input_shape, input_dtype)
-    strides = _stem_strides(input_shape)
+    strides = _strides(input_shape, 24)
     x = layers.Conv2D(
         width, max(3, 2 * strides - 1), strides=strides, padding="same", use_bias=False, name="stem"
     )(x)
-    x = layers.ReLU()(layers.BatchNormalization()(x))
+    x = layers.ReLU()(_batch_norm()(x))
     for stage in range(num_stages):
         for block in range(depth):
             x = _residual_block(
@@ -76,21 +74,117 @@ def mobile_cnn(
     return _classifier(image, x, num_classes, dropout, logits=logits, name=name)
 
 
+def vit_tiny(
+    input_shape: tuple[int, int, int],
+    num_classes: int,
+    *,
+    patch_size: int | None = None,
+    width: int = 64,
+    num_heads: int = 4,
+    depth: int = 3,
+    dropout: float = 0.1,
+    logits: bool = False,
+    input_dtype: str = "float32",
+) -> keras.Model:
+    """Vision Transformer: patches as vectors with learned positions, ViT blocks, mean over the patches.
+
+    Args:
+        input_shape: Height, width and channels of the images.
+        num_classes: Number of classes.
+        patch_size: Height and width of a patch; by default such that the shorter side has at most 12.
+        width: Channels of each patch.
+        num_heads: Heads of the attention.
+        depth: Number of blocks.
+        dropout: Share dropped in the blocks and before the last layer.
+        logits: Whether the output is left without softmax.
+        input_dtype: Type of the input, `"float32"` or `"uint8"`; values are 0 to 255 in both.
+
+    """
+    image, x = _image(input_shape, input_dtype)
+    patch_size = patch_size or _strides(input_shape, 12)
+    x = keras_attention.PatchEmbedding(patch_size, width, use_position_embedding=True, name="patches")(x)
+    for block in range(depth):
+        x = keras_attention.ViTBlock(2 * width, num_heads, dropout=dropout, name=f"attention_{block + 1}")(x)
+    x = layers.GlobalAveragePooling1D()(layers.LayerNormalization(epsilon=1e-6)(x))
+    return _classifier(image, x, num_classes, dropout, logits=logits, name="vit_tiny")
+
+
+def swin_tiny(
+    input_shape: tuple[int, int, int],
+    num_classes: int,
+    *,
+    patch_size: int | None = None,
+    window_size: int = 4,
+    width: int = 32,
+    head_dim: int = 16,
+    num_stages: int = 2,
+    dropout: float = 0.1,
+    logits: bool = False,
+    input_dtype: str = "float32",
+) -> keras.Model:
+    """Swin Transformer: stages of two blocks, windows as they lie and shifted by half a window.
+
+    Args:
+        input_shape: Height, width and channels of the images.
+        num_classes: Number of classes.
+        patch_size: Height and width of a patch; by default such that the shorter side has at most 16.
+        window_size: Height and width of the windows, in patches.
+        width: Channels of the first stage; each stage has twice as many as the one before, at half the resolution.
+        head_dim: Channels of each head.
+        num_stages: Number of stages.
+        dropout: Share dropped in the blocks and before the last layer.
+        logits: Whether the output is left without softmax.
+        input_dtype: Type of the input, `"float32"` or `"uint8"`; values are 0 to 255 in both.
+
+    """
+    image, x = _image(input_shape, input_dtype)
+    patch_size = patch_size or _strides(input_shape, 16)
+    x = keras_attention.PatchEmbedding(patch_size, width, flatten=False, name="patches")(x)
+    for stage in range(num_stages):
+        if stage:
+            x = keras_attention.PatchMerging(name=f"merging_{stage}")(x)
+        channels = width * 2**stage
+        for block, shift_size in enumerate((0, window_size // 2), start=1):
+            x = keras_attention.SwinBlock(
+                2 * channels,
+                channels // head_dim,
+                window_size,
+                shift_size,
+                dropout=dropout,
+                name=f"attention_{stage + 1}_{block}",
+            )(x)
+    x = layers.GlobalAveragePooling2D()(layers.LayerNormalization(epsilon=1e-5)(x))
+    return _classifier(image, x, num_classes, dropout, logits=logits, name="swin_tiny")
+
+
+BUILDERS: dict[str, Callable[..., keras.Model]] = {
+    "mobile_cnn": mobile_cnn,
+    "vit_tiny": vit_tiny,
+    "swin_tiny": swin_tiny,
+}
+
+
 def _residual_block(x: Any, filters: int, *, strides: int, gate: keras.Layer | None) -> Any:
     shortcut = x
     if strides > 1 or x.shape[-1] != filters:
         shortcut = layers.AveragePooling2D(strides, padding="same")(x) if strides > 1 else x
-        shortcut = layers.BatchNormalization()(layers.Conv2D(filters, 1, use_bias=False)(shortcut))
+        shortcut = _batch_norm()(layers.Conv2D(filters, 1, use_bias=False)(shortcut))
     x = layers.DepthwiseConv2D(3, strides=strides, padding="same", use_bias=False)(x)
-    x = layers.ReLU()(layers.BatchNormalization()(x))
-    x = layers.BatchNormalization()(layers.Conv2D(filters, 1, use_bias=False)(x))
+    x = layers.ReLU()(_batch_norm()(x))
+    x = _batch_norm()(layers.Conv2D(filters, 1, use_bias=False)(x))
     if gate is not None:
         x = gate(x)
     return layers.ReLU()(layers.Add()([x, shortcut]))
 
 
-def _stem_strides(input_shape: tuple[int, int, int]) -> int:
-    return max(1, -(-min(input_shape[:2]) // MOST_POSITIONS))
+def _batch_norm() -> keras.Layer:
+    # The statistics follow within a few dozen steps, as training on few images has but hundreds.
+    return layers.BatchNormalization(momentum=0.9)
+
+
+def _strides(input_shape: tuple[int, int, int], most: int) -> int:
+    """The smallest that leaves at most that many positions of the shorter side."""
+    return -(-min(input_shape[:2]) // most)
 
 
 def _image(input_shape: tuple[int, int, int], input_dtype: str) -> tuple[Any, Any]:
