@@ -2,24 +2,24 @@
 """Images: train a small network with attention, take it to .tflite, see where it looks.
 
     pip install -e ".[examples]"
-    python examples/image_classification.py                            # digits, CBAM, int8; a few minutes on two cores
-    python examples/image_classification.py --attention se             # another of seven kinds of attention
-    python examples/image_classification.py --model swin_tiny          # or vit_tiny
-    python examples/image_classification.py --data photos --image-size 64 --flip  # a folder per class
-    python examples/image_classification.py --precision int8_full      # integers only, uint8 in and out
-    python examples/image_classification.py --quick                    # all of it within a minute, barely trained
+    python examples/image_classification.py                        # digits, CBAM, int8; a few minutes
+    python examples/image_classification.py --attention se         # another of seven kinds of attention
+    python examples/image_classification.py --model swin_tiny      # or vit_tiny
+    python examples/image_classification.py --data photos --image-size 64 --flip  # a subfolder per class
+    python examples/image_classification.py --precision int8_full  # integers only, uint8 in and out
+    python examples/image_classification.py --quick                # all of it within a minute, barely trained
 
-Writes model.keras, model_<precision>.tflite, report.json, report.html, attention.png (not for a network without
-attention) and metrics.json into --out, after training and conversion have gone well: a run that fails leaves the
-files of an earlier one as they were.
+Writes model.keras, model_<precision>.tflite, report.json, report.html, attention.png (not for a network
+without attention) and metrics.json into --out, after training and conversion have gone well: a run that fails
+leaves the files of an earlier one as they were.
 
 Every file takes images as they come from a camera or a decoder, uint8 from 0 to 255, and scales them inside.
-XNNPACK has no operator that makes floats of uint8, so that one (CAST, a few microseconds) is left outside; with
---input-dtype float32 the file takes the same values as floats, and nothing is left outside.
+XNNPACK has no operator that makes floats of uint8, so that one (CAST, a few microseconds) is left outside;
+with --input-dtype float32 the file takes the same values as floats, and nothing is left outside.
 
-How the hyper-parameters were chosen: on a quarter of the training digits, put aside; the test digits took no part.
-The number of epochs is fixed, the final weights are the moving average at the end, and no test image takes part
-in training or calibration.
+How the hyper-parameters were chosen: on a quarter of the training digits, put aside; the test digits took no
+part. The number of epochs is fixed, the final weights are the moving average at the end, and no test image
+takes part in training or calibration.
 """
 
 import dataclasses
@@ -47,9 +47,9 @@ from common import progress_bar
 from keras_attention import tflite
 from keras_attention.tflite.arguments import Precision
 
-TRAINED_IMAGES = 90_000  # by default, each counted once per epoch
+TRAINED_IMAGES = 72_000  # by default, each counted once per epoch
 EPOCHS = (5, 100)  # the fewest and the most by default
-QUICK = {"epochs": 8, "train": 1500, "test": 360}
+QUICK = {"epochs": 10, "train": 1500, "test": 360}
 BLACK_BORDER = ("digits", "mnist", "fashion_mnist")  # what lies beside the image is known
 
 
@@ -147,7 +147,7 @@ def main(
         model=model_name,
         attention=attention,
         epochs=epochs or int(np.clip(round(TRAINED_IMAGES / count), *EPOCHS)),
-        batch_size=int(np.clip(count // 10, 8, 128)),
+        batch_size=int(np.clip(count // 5, 8, 256)),
         augmentation=image_training.Augmentation(
             flip=flip, fill="constant" if source in BLACK_BORDER else "reflect"
         ),

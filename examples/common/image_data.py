@@ -63,7 +63,8 @@ def load(source: str, image_size: int | None = None) -> Images:
 
     Args:
         source: The name or the path.
-        image_size: Height and width that the images of a folder are brought to; `None` where all have one size.
+        image_size: Height and width that the images of a folder are brought to; `None` where they have one
+            size.
 
     Raises:
         OSError: The data set can't be downloaded, or the folder can't be read.
@@ -116,8 +117,8 @@ def _downloaded(name: str) -> Images:
         parts = getattr(keras.datasets, name).load_data()
     except Exception as error:  # Keras raises a plain Exception where a download fails
         raise OSError(
-            f"--data {name} can't be downloaded: {error}. Without a network take --data digits, which is installed "
-            "with scikit-learn, or --data FOLDER, with one subfolder of images per class."
+            f"--data {name} can't be downloaded: {error}. Without a network take --data digits, which is "
+            "installed with scikit-learn, or --data FOLDER, with one subfolder of images per class."
         ) from error
     (train, train_labels), (test, test_labels) = parts
     split = f"as published: {len(train)} for training, {len(test)} for the test"

@@ -2,9 +2,9 @@
 
 | found | what happens |
 |---|---|
-| grey, palette, CMYK, 16 bits, EXIF rotation | brought to 8 bits, upright; one channel if all are grey, else RGB |
+| grey, palette, CMYK, 16 bits, EXIF rotation | 8 bits, upright; one channel if all are grey, else RGB |
 | alpha | laid over white |
-| different sizes, or sides below 8 or above 256 | an error, unless a size is given: all are stretched to it, bilinear |
+| different sizes, sides below 8 or above 256 | an error, unless a size is given: all are stretched to it |
 | a file that can't be decoded, a broken link | named and skipped; an error if nothing else is left |
 | other files, folders inside a class | named and ignored; hidden ones silently |
 | links to files or folders | followed |
@@ -51,7 +51,8 @@ def read(source: str, image_size: int | None = None) -> Folder:
     folder = pathlib.Path(source)
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"--data must be digits, mnist, fashion_mnist, cifar10 or a folder. There is no folder {source!r}."
+            f"--data must be digits, mnist, fashion_mnist, cifar10 or a folder. "
+            f"There is no folder {source!r}."
         )
     ignored: list[str] = []
     found: dict[str, list[pathlib.Path]] = {}
@@ -69,8 +70,8 @@ def read(source: str, image_size: int | None = None) -> Folder:
     for label, (name, files) in enumerate(found.items()):
         if not files:
             raise ValueError(
-                f"Class {name!r} of --data {source} holds no image ({', '.join(SUFFIXES)}). Add images, or move the "
-                "folder away."
+                f"Class {name!r} of --data {source} holds no image ({', '.join(SUFFIXES)}). Add images, or "
+                "move the folder away."
             )
         for file in files:
             try:
@@ -86,7 +87,8 @@ def read(source: str, image_size: int | None = None) -> Folder:
     notes = []
     if broken:
         notes.append(
-            f"{len(broken)} of {len(broken) + len(labels)} images can't be read and are left out: {_some(broken)}"
+            f"{len(broken)} of {len(broken) + len(labels)} images can't be read and are left out: "
+            f"{_some(broken)}"
         )
     if ignored:
         notes.append(f"{len(ignored)} entries are no images of a class and are ignored: {_some(ignored)}")
@@ -129,8 +131,9 @@ def _check_counts(source: str, classes: tuple[str, ...], labels: list[int], brok
     if counts.min() < 2:
         few = classes[int(counts.argmin())]
         raise ValueError(
-            f"Class {few!r} of --data {source} must hold two images that can be read, one to train on and one to "
-            f"test on. Received: {counts.min()}" + (f". Can't be read: {_some(broken)}" if broken else "")
+            f"Class {few!r} of --data {source} must hold two images that can be read, one to train on and "
+            f"one to test on. Received: {counts.min()}"
+            + (f". Can't be read: {_some(broken)}" if broken else "")
         )
 
 
@@ -143,8 +146,8 @@ def _check_size(source: str, first: tuple[int, int], size: tuple[int, int]) -> N
         )
     if not SMALLEST <= min(size) <= max(size) <= LARGEST:
         raise ValueError(
-            f"The images of --data {source} have a size of {size[0]} x {size[1]}; {SMALLEST} to {LARGEST} are taken "
-            f"as they are. {cure}"
+            f"The images of --data {source} have a size of {size[0]} x {size[1]}; {SMALLEST} to {LARGEST} "
+            f"are taken as they are. {cure}"
         )
 
 

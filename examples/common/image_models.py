@@ -1,8 +1,8 @@
-"""Small classifiers of images: a convolutional network with attention of choice, a ViT and a Swin Transformer.
+"""Small classifiers of images: a convolutional network with attention of choice, ViT, Swin Transformer.
 
-All take images `(batch, height, width, channels)` of values 0 to 255 under the name `image`, scale them inside the
-model, and return one value per class under the name `label`. They are sized for images of 8 x 8 to about 96 x 96
-pixels: the first layer takes larger strides, or patches, on larger images.
+All take images `(batch, height, width, channels)` of values 0 to 255 under the name `image`, scale them
+inside the model, and return one value per class under the name `label`. They are sized for images of 8 x 8 to
+about 96 x 96 pixels: the first layer takes larger strides, or patches, on larger images.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def mobile_cnn(
     attention: str | None = None,
     *,
     width: int = 32,
-    depth: int = 2,
+    depth: int | None = None,
     num_stages: int = 3,
     dropout: float = 0.2,
     logits: bool = False,
@@ -43,8 +43,8 @@ def mobile_cnn(
         input_shape: Height, width and channels of the images.
         num_classes: Number of classes.
         attention: A key of `ATTENTIONS`, or `None` for a plain network.
-        width: Channels of the first stage; each stage has twice as many as the one before, at half the resolution.
-        depth: Residual blocks of each stage.
+        width: Channels of the first stage; each stage has twice as many as the one before, at half the size.
+        depth: Residual blocks of each stage; by default 1, and 2 for images of 16 pixels and more.
         num_stages: Number of stages.
         dropout: Share dropped before the last layer.
         logits: Whether the output is left without softmax.
@@ -57,6 +57,7 @@ def mobile_cnn(
         )
     image, x = _image(input_shape, input_dtype)
     strides = _strides(input_shape, 24)
+    depth = depth or (1 if min(input_shape[:2]) < 16 else 2)
     x = layers.Conv2D(
         width, max(3, 2 * strides - 1), strides=strides, padding="same", use_bias=False, name="stem"
     )(x)
@@ -129,7 +130,7 @@ def swin_tiny(
         num_classes: Number of classes.
         patch_size: Height and width of a patch; by default such that the shorter side has at most 16.
         window_size: Height and width of the windows, in patches.
-        width: Channels of the first stage; each stage has twice as many as the one before, at half the resolution.
+        width: Channels of the first stage; each stage has twice as many as the one before, at half the size.
         head_dim: Channels of each head.
         num_stages: Number of stages.
         dropout: Share dropped in the blocks and before the last layer.
@@ -167,8 +168,8 @@ BUILDERS: dict[str, Callable[..., keras.Model]] = {
 def _residual_block(x: Any, filters: int, *, strides: int, gate: keras.Layer | None) -> Any:
     shortcut = x
     if strides > 1 or x.shape[-1] != filters:
-        shortcut = layers.AveragePooling2D(strides, padding="same")(x) if strides > 1 else x
-        shortcut = _batch_norm()(layers.Conv2D(filters, 1, use_bias=False)(shortcut))
+        # No average pool before it: XNNPACK has none in int8.
+        shortcut = _batch_norm()(layers.Conv2D(filters, 1, strides=strides, use_bias=False)(x))
     x = layers.DepthwiseConv2D(3, strides=strides, padding="same", use_bias=False)(x)
     x = layers.ReLU()(_batch_norm()(x))
     x = _batch_norm()(layers.Conv2D(filters, 1, use_bias=False)(x))

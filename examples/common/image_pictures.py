@@ -70,7 +70,7 @@ def rollout(scores: list[np.ndarray]) -> np.ndarray:
 def window_map(
     scores: np.ndarray, size: tuple[int, int], window: tuple[int, int], shift: tuple[int, int]
 ) -> np.ndarray:
-    """How much attention each cell of an image gets within its window, 1 on average, `(batch, height, width)`.
+    """How much attention each cell gets within its window, 1 on average, `(batch, height, width)`.
 
     Args:
         scores: `(batch, num_windows * num_heads, cells, cells)`, window by window.

@@ -1,8 +1,9 @@
 """Training and evaluation of the image models: a fixed number of epochs, no look at the test images.
 
-The recipe, for all models: AdamW with clipped gradients, a learning rate that warms up over a tenth of the steps
-and falls along a cosine, label smoothing, and a moving average of the weights as the final weights. Layers that
-shift, turn, scale and mirror the images stand before the model while it is trained; they are not part of it.
+The recipe, for all models: AdamW with clipped gradients, a learning rate that warms up over a tenth of the
+steps and falls along a cosine, label smoothing, and a moving average of the weights as the final weights.
+Layers that shift, turn, scale and mirror the images stand before the model while it is trained; they are not
+part of it.
 """
 
 import contextlib
@@ -44,12 +45,12 @@ class Recipe:
     """A key of `image_models.ATTENTIONS`, for `mobile_cnn`."""
     width: int | None = None
     """Width of the model, where not its default."""
-    epochs: int = 60
-    batch_size: int = 128
-    learning_rate: float = 4e-3
+    epochs: int = 50
+    batch_size: int = 256
+    learning_rate: float = 6e-3
     weight_decay: float = 0.02
     label_smoothing: float = 0.1
-    average: float = 0.98
+    average: float = 0.97
     """Momentum of the moving average of the weights."""
     augmentation: Augmentation = dataclasses.field(default_factory=Augmentation)
     mixed_precision: bool = False

@@ -30,9 +30,11 @@ class Bar(keras.callbacks.Callback):
         self._task = show.add_task(description, total=steps)
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Moves the bar by one."""
         self._show.advance(self._task)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Shows the accuracy."""
         logs = logs or {}
         description = f"{self._description}, epoch {epoch + 1}: accuracy {logs.get('accuracy', 0):.3f}"
         self._show.update(self._task, description=description)
