@@ -61,6 +61,16 @@ def _attend_grid(make: Callable[[], Any]) -> Callable[[Any], Any]:
     return body
 
 
+def _weigh_grid(make: Callable[[], Any]) -> Callable[[Any], Any]:
+    """A gate over the sequence folded into rows of eight steps."""
+
+    def body(sequence: Any) -> Any:
+        grid = keras.layers.Reshape((-1, 8, WIDTH))(sequence)
+        return keras.layers.Reshape(sequence.shape[1:])(make()(grid))
+
+    return body
+
+
 def _answer(make: Callable[[], Any], num_facts: int) -> Callable[[Any], Any]:
     """The last state as a question about the others, pooled to so many facts."""
 
@@ -116,6 +126,17 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
         lambda: keras_attention.SparseAttention(4, WIDTH // 4, 8, "top_k")
     ),
     "`AxialAttention`": _attend_grid(lambda: keras_attention.AxialAttention(4, WIDTH // 4)),
+    "`SqueezeExcite`": lambda x: keras_attention.SqueezeExcite()(x),
+    "`SqueezeExcite`, one layer": lambda x: keras_attention.SqueezeExcite(
+        gate_activation="hard_sigmoid", use_bottleneck=False
+    )(x),
+    "`EfficientChannelAttention`": lambda x: keras_attention.EfficientChannelAttention()(x),
+    "`ChannelAttention`": lambda x: keras_attention.ChannelAttention()(x),
+    "`SpatialAttention`": lambda x: keras_attention.SpatialAttention()(x),
+    "`CBAM`": lambda x: keras_attention.CBAM()(x),
+    "`GlobalContext`": lambda x: keras_attention.GlobalContext()(x),
+    "`GlobalContext`, added": lambda x: keras_attention.GlobalContext(fusion="add")(x),
+    "`CoordinateAttention`": _weigh_grid(lambda: keras_attention.CoordinateAttention()),
     "`MemoryAttention`": _attend(lambda: keras_attention.MemoryAttention(4, WIDTH // 4, num_slots=8)),
     "`MemoryNetwork`": _answer(lambda: keras_attention.MemoryNetwork(WIDTH, max_facts=16), 16),
     "`DynamicMemory`": _answer(lambda: keras_attention.DynamicMemory(WIDTH), 16),

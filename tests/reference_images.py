@@ -28,10 +28,6 @@ def pooled(sample, mask):
     return (places.mean(0), places.max(0)) if len(places) else None
 
 
-def units_of(channels, ratio=16, divisor=8):
-    return max(divisor, int(round((channels / ratio) / divisor + 1e-9)) * divisor)
-
-
 def hidden(x, weights, activation):
     return activation(x @ weights["hidden_kernel"] + weights.get("hidden_bias", 0))
 
@@ -108,16 +104,16 @@ def spatial_attention(inputs, weights, mask=None, *, gate_activation):
     reach = kernel.shape[0] // 2
     gates = np.zeros(inputs.shape[:-1])
     for sample, *place in np.ndindex(gates.shape):
-        if mask is not None and not mask[sample, *place]:
+        if mask is not None and not mask[(sample, *place)]:
             continue
         logit = weights.get("bias", np.zeros(1))[0]
         for offset in np.ndindex(kernel.shape[:-2]):
             other = tuple(p + o - reach for p, o in zip(place, offset, strict=True))
             inside = all(0 <= p < size for p, size in zip(other, gates.shape[1:], strict=True))
-            if inside and (mask is None or mask[sample, *other]):
-                values = inputs[sample, *other]
-                logit += values.mean() * kernel[*offset, 0, 0] + values.max() * kernel[*offset, 1, 0]
-        gates[sample, *place] = gate_activation(batch_norm(np.array([logit]), weights)[0])
+            if inside and (mask is None or mask[(sample, *other)]):
+                values = inputs[(sample, *other)]
+                logit += values.mean() * kernel[(*offset, 0, 0)] + values.max() * kernel[(*offset, 1, 0)]
+        gates[(sample, *place)] = gate_activation(batch_norm(np.array([logit]), weights)[0])
     return inputs * gates[..., None], gates
 
 

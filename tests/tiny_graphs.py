@@ -5,6 +5,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from keras_attention.tflite import editing
 from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import runtime
 
 
 class TinyGraph:
@@ -90,3 +91,19 @@ def normal(graph, count=61, seed=7, scale=1.0):
 def operator_names(graph):
     """The names of subgraph 0's operators in order."""
     return [graphs.operator_name(graph, operator) for operator in graph.subgraphs[0].operators]
+
+
+def compared(build, change, samples=None):
+    """Answers before and after a change of the graph, what the change returned, and the new operators."""
+    tiny = TinyGraph()
+    outputs = build(tiny)
+    content = tiny.finish(*(outputs if isinstance(outputs, list) else [outputs]))
+    graph = graphs.read_graph(content)
+    returned = change(graph)
+    graphs.remove_dead(graph)
+    graphs.remove_unused(graph)
+    samples = normal(graph) if samples is None else samples
+    old = runtime.run_samples(content, samples)
+    new = runtime.run_samples(graphs.write_graph(graph), samples)
+    assert [a.shape for a in old] == [a.shape for a in new]
+    return old, new, returned, operator_names(graph)

@@ -18,6 +18,7 @@ from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import half_precision
 from keras_attention.tflite import layer_names
 from keras_attention.tflite import layer_noise
+from keras_attention.tflite import means
 from keras_attention.tflite import regional
 from keras_attention.tflite import regions
 from keras_attention.tflite import runtime
@@ -54,6 +55,9 @@ def quantize(
         return Quantized(content)
     if precision == "float16":
         graph = graphs.read_graph(content)
+        means.scale_before_sums(graph)
+        means.project_means(graph)
+        layer_names.complete(graph)
         half_precision.halve_weights(graph)
         return Quantized(graphs.write_graph(graph))
     if precision == "dynamic":

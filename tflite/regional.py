@@ -20,6 +20,7 @@ from keras_attention.tflite import calibration
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import layer_names
 from keras_attention.tflite import layer_noise
+from keras_attention.tflite import narrow_convolutions
 from keras_attention.tflite import regions
 from keras_attention.tflite import rewriting
 from keras_attention.tflite import runtime
@@ -69,6 +70,7 @@ def quantize_regions(
     """Make the "int8" file: int8 by region of the graph."""
     graph = graphs.read_graph(content)
     rewriting.pool_maxima(graph)
+    narrow_convolutions.widen(graph)
     layer_names.complete(graph)
     content = graphs.write_graph(graph)
     layers = layer_names.of_operators(graph)

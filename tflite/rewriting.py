@@ -12,6 +12,8 @@ from keras_attention.tflite import editing
 from keras_attention.tflite import graph as graphs
 
 _VALID = schema.Padding.VALID
+FEW_ROWS = 8
+"""Maxima of fewer rows are not worth a transposition."""
 
 
 def separate_outputs(graph: Any) -> None:
@@ -112,7 +114,8 @@ def keep_sliced_axes(graph: Any) -> None:
 def pool_maxima(graph: Any) -> None:
     """Turn maxima over neighbouring axes into MAX_POOL_2D, which the delegate has in int8 too.
 
-    The tensor is viewed as (1, before, reduced, after), so that one window covers what is reduced.
+    The tensor is viewed as (1, before, reduced, after), so that one window covers what is reduced. Where the
+    last axis is reduced it is put first: the delegate takes the maxima of many channels at a time.
     """
     subgraph = graph.subgraphs[0]
     operators = []
@@ -136,11 +139,24 @@ def _pooled(graph: Any, subgraph: Any, operator: Any) -> list[Any] | None:
     size = int(np.prod([shape[axis] for axis in reduced]))
     if size < 2:
         return None
-    viewed = editing.add_tensor(subgraph, [1, before, size, after], source.type)
-    highest = editing.add_tensor(subgraph, [1, before, 1, after], source.type)
+    given, viewed_shape, pooled_shape = (
+        int(operator.inputs[0]),
+        [1, before, size, after],
+        [1, before, 1, after],
+    )
+    operators = []
+    if after == 1 and before >= FEW_ROWS:
+        order = [*reduced, *range(reduced[0])]
+        turned = editing.add_tensor(subgraph, [shape[axis] for axis in order], source.type)
+        permutation = editing.add_constant(graph, subgraph, np.array(order, np.int32))
+        operators.append(editing.new_operator(graph, "TRANSPOSE", [int(given), permutation], [turned]))
+        given, viewed_shape, pooled_shape = turned, [1, 1, size, before], [1, 1, 1, before]
+    viewed = editing.add_tensor(subgraph, viewed_shape, source.type)
+    highest = editing.add_tensor(subgraph, pooled_shape, source.type)
     window = {"filterWidth": size, "filterHeight": 1, "strideW": size, "strideH": 1, "padding": _VALID}
     return [
-        editing.new_reshape(graph, subgraph, int(operator.inputs[0]), viewed),
+        *operators,
+        editing.new_reshape(graph, subgraph, int(given), viewed),
         editing.new_operator(graph, "MAX_POOL_2D", [viewed], [highest], **window),
         editing.new_reshape(graph, subgraph, highest, int(operator.outputs[0])),
     ]

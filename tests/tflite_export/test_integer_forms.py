@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tiny_graphs
 from ai_edge_litert import schema_py_generated as schema
+from tiny_graphs import compared
 
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import rewriting
@@ -13,22 +14,6 @@ from keras_attention.tflite.integer import forms
 
 ROWS = (1, 11, 7)
 RELU = schema.ActivationFunctionType.RELU
-
-
-def compared(build, change, samples=None):
-    """Answers before and after a change of the graph, what the change returned, and the new operators."""
-    tiny = tiny_graphs.TinyGraph()
-    outputs = build(tiny)
-    content = tiny.finish(*(outputs if isinstance(outputs, list) else [outputs]))
-    graph = graphs.read_graph(content)
-    returned = change(graph)
-    graphs.remove_dead(graph)
-    graphs.remove_unused(graph)
-    samples = tiny_graphs.normal(graph) if samples is None else samples
-    old = runtime.run_samples(content, samples)
-    new = runtime.run_samples(graphs.write_graph(graph), samples)
-    assert [a.shape for a in old] == [a.shape for a in new]
-    return old, new, returned, tiny_graphs.operator_names(graph)
 
 
 def unary(name, **options):
@@ -317,7 +302,8 @@ def test_maxima_are_pooled(axes, shape, keep):
         return g.op("REDUCE_MAX", x, g.constant(axes), shape=shape, table="Reducer", keepDims=keep)
 
     (old,), (new,), _, names = compared(build, rewriting.pool_maxima)
-    assert names == ["ADD", "RESHAPE", "MAX_POOL_2D", "RESHAPE"]
+    is_turned = axes in ([2], [-1])  # one channel at a time is slow
+    assert names == ["ADD", *["TRANSPOSE"] * is_turned, "RESHAPE", "MAX_POOL_2D", "RESHAPE"]
     np.testing.assert_array_equal(old, new)
     assert old.max() < 0, "a window padded with zeros would show"
 

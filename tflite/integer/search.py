@@ -13,6 +13,7 @@ from keras_attention.tflite import calibration
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import layer_names
 from keras_attention.tflite import layer_noise
+from keras_attention.tflite import narrow_convolutions
 from keras_attention.tflite import regions
 from keras_attention.tflite import rewriting
 from keras_attention.tflite import runtime
@@ -90,6 +91,7 @@ def prepare(content: bytes, samples: Mapping[str, np.ndarray], bits: int, *, who
         changes += [f"input {tensor} takes its ids as integers" for tensor in forms.take_integer_ids(graph)]
     graphs.remove_dead(graph)
     rewriting.pool_maxima(graph)
+    narrow_convolutions.widen(graph)
     watched = coverage.float_activations(graph)
     some = {name: values[:: max(1, len(values) // SOME)] for name, values in samples.items()}
     ranges = calibration.collect_ranges(graphs.write_graph(graph), some, watched).by_kind["minmax"]
