@@ -71,6 +71,16 @@ def _weigh_grid(make: Callable[[], Any]) -> Callable[[Any], Any]:
     return body
 
 
+def _on_grid(make: Callable[[], Any]) -> Callable[[Any], Any]:
+    """A layer of images on the sequence folded into eight rows of eight steps, and unfolded again."""
+
+    def body(sequence: Any) -> Any:
+        x = make()(keras.layers.Reshape((-1, 8, WIDTH))(sequence))
+        return x if len(x.shape) == 3 else keras.layers.Reshape((-1, x.shape[-1]))(x)
+
+    return body
+
+
 def _answer(make: Callable[[], Any], num_facts: int) -> Callable[[Any], Any]:
     """The last state as a question about the others, pooled to so many facts."""
 
@@ -137,6 +147,17 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
     "`GlobalContext`": lambda x: keras_attention.GlobalContext()(x),
     "`GlobalContext`, added": lambda x: keras_attention.GlobalContext(fusion="add")(x),
     "`CoordinateAttention`": _weigh_grid(lambda: keras_attention.CoordinateAttention()),
+    "`WindowAttention`": _attend_grid(lambda: keras_attention.WindowAttention(4, WIDTH // 4, 4)),
+    "`WindowAttention`, shifted": _attend_grid(lambda: keras_attention.WindowAttention(4, WIDTH // 4, 4, 2)),
+    "`WindowAttention`, shifted and padded": _attend_grid(
+        lambda: keras_attention.WindowAttention(4, WIDTH // 4, 3, 1)
+    ),
+    "`SwinBlock`": _on_grid(lambda: keras_attention.SwinBlock(2 * WIDTH, 4, 4, 2)),
+    "`PatchEmbedding`": _on_grid(
+        lambda: keras_attention.PatchEmbedding(2, WIDTH, use_class_token=True, use_position_embedding=True)
+    ),
+    "`PatchMerging`": _on_grid(lambda: keras_attention.PatchMerging()),
+    "`ViTBlock`": lambda x: keras_attention.ViTBlock(2 * WIDTH, 4)(x),
     "`MemoryAttention`": _attend(lambda: keras_attention.MemoryAttention(4, WIDTH // 4, num_slots=8)),
     "`MemoryNetwork`": _answer(lambda: keras_attention.MemoryNetwork(WIDTH, max_facts=16), 16),
     "`DynamicMemory`": _answer(lambda: keras_attention.DynamicMemory(WIDTH), 16),

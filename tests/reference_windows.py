@@ -9,7 +9,7 @@ import reference_blocks
 
 
 def places(size, window, shift):
-    """For each row (or column) of an image: its window, its place in it, and whether rolling took it around."""
+    """For each row (or column) of an image: its window, its place there, whether rolling took it around."""
     if size <= window:
         window, shift = size, 0
     padded = -(-size // window) * window

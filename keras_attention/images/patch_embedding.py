@@ -171,9 +171,10 @@ class PatchEmbedding(keras.layers.Layer):
         if self.use_position_embedding:
             table = ops.convert_to_tensor(self.position_embedding)
         if self.use_class_token:
-            length = ops.shape(tokens)[1]
+            token = ops.convert_to_tensor(self.class_token)
+            zeros = ops.zeros(ops.shape(tokens)[1:], token.dtype)
+            token = ops.concatenate([token, zeros], axis=0)  # unlike a PAD, it folds
             tokens = ops.pad(tokens, ((0, 0), (1, 0), (0, 0)))
-            token = ops.pad(ops.convert_to_tensor(self.class_token), ((0, length), (0, 0)))
             table = token if table is None else ops.add(table, token)
         return tokens if table is None else ops.add(tokens, table)
 

@@ -193,9 +193,7 @@ class WindowAttention(keras.layers.Layer):
         bias = None
         if self._position_bias is not None:
             bias = self._position_bias.compute_window_bias(*windows.window)
-        output, scores = self._attention.attend_windows(
-            windows.split(inputs), masks, bias, training, return_attention_scores
-        )
+        output, scores = self._attention.attend_windows(windows.split(inputs), masks, bias, training)
         output = windows.join(output, batch)
         _masks.attach(output, mask)
         if not return_attention_scores:
@@ -250,11 +248,12 @@ class _Heads(MultiHeadAttention):
     """Multi-head attention of windows `(batch * windows, cells, channels)`."""
 
     def attend_windows(
-        self, windows: Any, masks: dict[str, Any], bias: Any, training: bool | None, needs_scores: bool
+        self, windows: Any, masks: dict[str, Any], bias: Any, training: bool | None
     ) -> tuple[Any, Any]:
-        """Output and scores (or `None`) under masks of cells and of pairs, and a bias of pairs."""
+        """Output and scores under masks of cells and of pairs, and a bias of pairs."""
         cells = windows.shape[1]
         mask = _masks.merge_masks(cells, cells, 4, **masks)
         heads = self._project(windows, windows, windows)
-        context, scores = self._attend(*heads, mask, training, needs_scores, bias_rows=bias)
-        return self._merge_heads(windows, context), scores
+        query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in heads)
+        context, scores = self._attend_heads(query, key, value, mask, training, bias)
+        return self._merge_heads(windows, ops.transpose(context, (0, 2, 1, 3))), scores
