@@ -1,8 +1,9 @@
 """Arithmetic of a .tflite file, counted from its operators.
 
-A product with an addition counts 2, as usual: convolutions, dense layers and products of matrices are what they are
-by definition, whatever a kernel saves. Every other operator that computes counts 1 for each value that it reads of
-what a sum or maximum is taken over, or else for each value that it makes. Operators that move values count nothing.
+A product with an addition counts 2, as usual: convolutions, dense layers and products of matrices are what
+they are by definition, whatever a kernel saves. Every other operator that computes counts 1 for each value
+that it reads of what a sum or maximum is taken over, or else for each value that it makes. Operators that
+move values count nothing.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ from common import progress_bar
 from keras_attention import tflite
 from keras_attention.tflite.arguments import Precision
 
-TRAINED_IMAGES = 72_000  # by default, each counted once per epoch
+TRAINED_IMAGES = 43_000  # by default, each counted once per epoch
 EPOCHS = (5, 100)  # the fewest and the most by default
 QUICK = {"epochs": 10, "train": 1500, "test": 360}
 BLACK_BORDER = ("digits", "mnist", "fashion_mnist")  # what lies beside the image is known

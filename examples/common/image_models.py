@@ -80,7 +80,7 @@ def vit_tiny(
     num_classes: int,
     *,
     patch_size: int | None = None,
-    width: int = 64,
+    width: int = 48,
     num_heads: int = 4,
     depth: int = 3,
     dropout: float = 0.1,

@@ -45,7 +45,7 @@ class Recipe:
     """A key of `image_models.ATTENTIONS`, for `mobile_cnn`."""
     width: int | None = None
     """Width of the model, where not its default."""
-    epochs: int = 50
+    epochs: int = 30
     batch_size: int = 256
     learning_rate: float = 6e-3
     weight_decay: float = 0.02
@@ -100,11 +100,25 @@ def train(
     """
     keras.utils.set_random_seed(recipe.seed)
     shape = images.shape[1:]
+    model, trained = prepare(shape, num_classes, recipe, len(images))
+    name = recipe.model if recipe.attention is None else f"{recipe.model} {recipe.attention}"
+    steps = recipe.epochs * steps_per_epoch(recipe, len(images))
+    fit(trained, images, labels, recipe, [] if show is None else [progress_bar.Bar(show, name, steps)])
+    # A new model of the same weights: without optimizer and augmentation, in float32.
+    final = build(recipe, shape, num_classes, **options)
+    final.set_weights(model.get_weights())
+    return final
+
+
+def prepare(
+    shape: tuple[int, int, int], num_classes: int, recipe: Recipe, num_images: int
+) -> tuple[keras.Model, keras.Model]:
+    """A new model without softmax, and the same behind the augmenting layers, compiled for training."""
     with _policy("mixed_float16" if recipe.mixed_precision else "float32"):
         model = build(recipe, shape, num_classes, logits=True)
         image = keras.Input(shape, name="image")
         trained = keras.Model(image, model(augmenting_layers(recipe.augmentation)(image)))
-    steps = recipe.epochs * -(-len(images) // recipe.batch_size)
+    steps = recipe.epochs * steps_per_epoch(recipe, num_images)
     warmup = steps // 10
     learning_rate = keras.optimizers.schedules.CosineDecay(
         0.0, max(1, steps - warmup), alpha=0.01, warmup_target=recipe.learning_rate, warmup_steps=warmup
@@ -122,16 +136,26 @@ def train(
         # TensorFlow's compiler takes minutes for a step of milliseconds; JAX can't do without.
         jit_compile=False if keras.backend.backend() == "tensorflow" else "auto",
     )
-    name = recipe.model if recipe.attention is None else f"{recipe.model} {recipe.attention}"
-    callbacks = [] if show is None else [progress_bar.Bar(show, name, steps)]
-    targets = keras.utils.to_categorical(labels, num_classes)
+    return model, trained
+
+
+def fit(
+    trained: keras.Model,
+    images: np.ndarray,
+    labels: np.ndarray,
+    recipe: Recipe,
+    callbacks: list[keras.callbacks.Callback],
+) -> None:
+    """Trains what `prepare` returned."""
+    targets = keras.utils.to_categorical(labels, trained.output_shape[-1])
     trained.fit(
         images, targets, batch_size=recipe.batch_size, epochs=recipe.epochs, callbacks=callbacks, verbose=0
     )
-    # A new model of the same weights: without optimizer and augmentation, in float32.
-    final = build(recipe, shape, num_classes, **options)
-    final.set_weights(model.get_weights())
-    return final
+
+
+def steps_per_epoch(recipe: Recipe, num_images: int) -> int:
+    """Batches of one epoch."""
+    return -(-num_images // recipe.batch_size)
 
 
 def augmenting_layers(option: Augmentation) -> keras.Sequential:
