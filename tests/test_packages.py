@@ -22,6 +22,7 @@ PAGES = {
     keras_attention: [
         "layers.md",
         "blocks.md",
+        "images.md",
         "long_sequences.md",
         "masks.md",
         "memory.md",

@@ -21,6 +21,7 @@ _TABLES = {
     "MAX_POOL_2D": "Pool2D",
     "MEAN": "Reducer",
     "MINIMUM": "MaximumMinimum",
+    "REDUCE_MAX": "Reducer",
     "SUM": "Reducer",
 }
 """Options tables that are not called like their operator."""

@@ -20,6 +20,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from keras_attention.tflite import editing
 from keras_attention.tflite import graph as graphs
+from keras_attention.tflite.integer import curves
 from keras_attention.tflite.integer.forms import Chain
 from keras_attention.tflite.integer.scales import Range
 
@@ -34,6 +35,7 @@ ROOM = 2.0
 """Factor by which the second pass's ranges exceed the real ones, for the errors that it corrects."""
 
 _FLOAT = schema.TensorType.FLOAT32
+_NONE = schema.ActivationFunctionType.NONE
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Norm:
         gamma: constant factor, None where there is none.
         beta: constant addend, None where there is none.
         result: tensor of the result.
+        activation: activation function fused into the last operator.
     """
 
     x: int
@@ -59,6 +62,7 @@ class Norm:
     gamma: int | None
     beta: int | None
     result: int
+    activation: int = _NONE
 
 
 def find(graph: Any) -> list[Norm]:
@@ -92,7 +96,9 @@ def rewrite(graph: Any, norms: list[Norm], ranges: Mapping[int, Range], bits: in
             continue
         low, high = ranges[norm.variance]
         epsilon = max(norm.epsilon, high * LEAST_SHARE[bits])
-        if high > UNEVEN[bits] * max(low, epsilon):
+        if bits == 8 and _is_single(graph, norm) and curves.spans((low, high), norm.epsilon):
+            operators += _single_form(graph, norm, (low, high))
+        elif high > UNEVEN[bits] * max(low, epsilon):
             operators += _form(graph, norm, epsilon, max(epsilon, high * FIRST_SHARE[bits]), room)
         else:
             operators += _form(graph, norm, epsilon, None, room)
@@ -126,11 +132,39 @@ def _form(graph: Any, norm: Norm, epsilon: float, first: float | None, room: dic
         correction = narrow.add("RSQRT", total)
         room.update(dict.fromkeys((result, *squares, total, correction), ROOM))
         result = wide.add("MUL", result, correction, target=norm.result if last else None)
-    if norm.gamma is not None:
-        result = wide.add("MUL", result, norm.gamma, target=norm.result if norm.beta is None else None)
-    if norm.beta is not None:
-        wide.add("ADD", result, norm.beta, target=norm.result)
+    return _finished(norm, wide, result)
+
+
+def _finished(norm: Norm, wide: Chain, *factors: int) -> list[Any]:
+    """Multiply factors and gamma, and add beta; the last operator writes the norm's own result."""
+    steps = [("MUL", factor) for factor in (*factors[1:], norm.gamma) if factor is not None]
+    steps += [("ADD", norm.beta)] if norm.beta is not None else []
+    result = factors[0]
+    for place, (name, other) in enumerate(steps):
+        result = wide.add(name, result, other, target=norm.result if place == len(steps) - 1 else None)
+    if norm.activation != _NONE:
+        wide.operators[-1].builtinOptions.fusedActivationFunction = norm.activation
     return wide.operators
+
+
+def _is_single(graph: Any, norm: Norm) -> bool:
+    """Tell whether few vectors are normalized, so that operators for the delegate are worth it."""
+    tensors = graph.subgraphs[0].tensors
+    last = len(tensors[norm.x].shape) - 1
+    axes = {int(axis) % (last + 1) for axis in graphs.constant_value(graph, tensors[norm.axes]).ravel()}
+    return axes == {last} and int(np.prod(tensors[norm.variance].shape)) <= curves.FEW
+
+
+def _single_form(graph: Any, norm: Norm, bounds: Range) -> list[Any]:
+    """Return the form of a norm of few vectors, of operators that the delegate has in int8."""
+    wide, narrow = Chain(graph, norm.x), Chain(graph, norm.variance)
+    narrow.operators = wide.operators
+    centred = norm.x if norm.mean is None else wide.add("SUB", norm.x, norm.mean)
+    shape = [int(size) for size in graph.subgraphs[0].tensors[norm.variance].shape]
+    variance = editing.add_tensor(graph.subgraphs[0], shape, _FLOAT)
+    wide.add("MEAN", wide.add("MUL", centred, centred), norm.axes, target=variance, keepDims=True)
+    root = curves.add_power(narrow, variance, bounds, 0.5, norm.epsilon)
+    return _finished(norm, wide, centred, root)
 
 
 def _mean_square(graph: Any, norm: Norm, chain: Chain, values: int) -> list[int]:
@@ -172,7 +206,7 @@ class _Finder:
         result = int(operator.outputs[0])
         if self._name(operator) == "MUL":
             return self._root_mean_square(operator, result)
-        if self._name(operator) != "ADD" or operator.builtinOptions.fusedActivationFunction:
+        if self._name(operator) != "ADD":
             return None
         for product, shift in self._either(operator):
             scaled = self._made_by(product, "MUL")
@@ -186,8 +220,9 @@ class _Finder:
                 if mean is None:
                     continue
                 fits, beta = self._shift(shift, mean, factor)
-                if fits:
-                    return Norm(x, mean, axes, variance, epsilon, gamma, beta, result)
+                activation = operator.builtinOptions.fusedActivationFunction
+                if fits and (activation == _NONE or gamma is not None or beta is not None):
+                    return Norm(x, mean, axes, variance, epsilon, gamma, beta, result, activation)
         return None
 
     def _root_mean_square(self, operator: Any, result: int) -> Norm | None:

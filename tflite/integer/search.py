@@ -21,10 +21,12 @@ from keras_attention.tflite import weight_rounding
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.integer import affine
 from keras_attention.tflite.integer import coverage
+from keras_attention.tflite.integer import curves
 from keras_attention.tflite.integer import forms
 from keras_attention.tflite.integer import graph_writer
 from keras_attention.tflite.integer import masks
 from keras_attention.tflite.integer import norms
+from keras_attention.tflite.integer import single_rows
 from keras_attention.tflite.integer import unit_norms
 from keras_attention.tflite.integer.scales import Range
 from keras_attention.tflite.trial import Trial
@@ -90,10 +92,12 @@ def prepare(content: bytes, samples: Mapping[str, np.ndarray], bits: int, *, who
     if whole:
         changes += [f"input {tensor} takes its ids as integers" for tensor in forms.take_integer_ids(graph)]
     graphs.remove_dead(graph)
+    some = {name: values[:: max(1, len(values) // SOME)] for name, values in samples.items()}
+    if bits == 8:
+        single_rows.split_softmax(graph, _short_rows(graph, some))
     rewriting.pool_maxima(graph)
     narrow_convolutions.widen(graph)
     watched = coverage.float_activations(graph)
-    some = {name: values[:: max(1, len(values) // SOME)] for name, values in samples.items()}
     ranges = calibration.collect_ranges(graphs.write_graph(graph), some, watched).by_kind["minmax"]
     unit_norms.rewrite(graph, ranges)
     found = norms.find(graph)
@@ -107,12 +111,26 @@ def prepare(content: bytes, samples: Mapping[str, np.ndarray], bits: int, *, who
     gathered = affine.gather(graph)
     if gathered:
         changes.append(f"{gathered} chains of factors and addends gathered")
+    if bits == 8:
+        single_rows.rewrite(graph, ranges)
     forms.rewrite(graph, bits, ranges)
     layer_names.complete(graph)
     place = graphs.remove_unused(graph)
     return Prepared(
         graphs.write_graph(graph), {place[t]: factor for t, factor in room.items()}, tuple(changes)
     )
+
+
+def _short_rows(graph: Any, samples: Mapping[str, np.ndarray]) -> frozenset[int]:
+    """Return the softmax results of one row whose sums of exponentials int8 has steps for."""
+    content = graphs.write_graph(graph)
+    trial = graphs.read_graph(content)
+    sums = single_rows.split_softmax(trial)
+    if not sums:
+        return frozenset()
+    trial = graphs.write_graph(trial)
+    ranges = calibration.collect_ranges(trial, samples, list(sums.values())).by_kind["minmax"]
+    return frozenset(result for result, total in sums.items() if curves.spans(ranges[total]))
 
 
 def to_integers(

@@ -1,0 +1,136 @@
+"""Attention of one query and norms of few vectors in the int8 operators of the delegate."""
+
+import numpy as np
+import pytest
+import tiny_graphs
+from tiny_graphs import compared
+
+from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import quantization
+from keras_attention.tflite import runtime
+from keras_attention.tflite.integer import curves
+from keras_attention.tflite.integer import forms
+from keras_attention.tflite.integer import single_rows
+
+LENGTH, CHANNELS = 17, 5
+
+
+def pooling(g, sharpness=1.0):
+    """A softmax of one row over the places of an image, and the mean that it weighs."""
+    x = g.op("MUL", g.input(1, LENGTH, CHANNELS), g.constant(1.0), shape=(1, LENGTH, CHANNELS))
+    weights = g.constant(sharpness * np.linspace(-0.5, 0.7, CHANNELS)[None])
+    logits = g.op("FULLY_CONNECTED", x, weights, -1, shape=(1, LENGTH, 1), version=4, keepNumDims=True)
+    row = g.op("RESHAPE", logits, g.constant([1, 1, LENGTH]), shape=(1, 1, LENGTH))
+    scores = g.op("SOFTMAX", row, shape=(1, 1, LENGTH), beta=1.0)
+    return g.op("BATCH_MATMUL", scores, x, shape=(1, 1, CHANNELS), table="BatchMatMul")
+
+
+def ranges_of(graph, bounds):
+    """Every float tensor of the graph with the same range."""
+    return dict.fromkeys(range(len(graph.subgraphs[0].tensors)), bounds)
+
+
+def test_softmax_becomes_a_quotient():
+    (old,), (new,), sums, names = compared(pooling, single_rows.split_softmax)
+    assert len(sums) == 1
+    assert names == "MUL FULLY_CONNECTED RESHAPE REDUCE_MAX SUB EXP SUM DIV BATCH_MATMUL".split()
+    np.testing.assert_allclose(new, old, atol=1e-5)
+
+
+def classifier(g):
+    x = g.op("FULLY_CONNECTED", g.input(1, 7), g.constant(np.eye(3, 7)), -1, shape=(1, 3))
+    return g.op("SOFTMAX", x, shape=(1, 3), beta=1.0)
+
+
+def many_rows(g):
+    x = g.op("FULLY_CONNECTED", g.input(1, 3, 7), g.constant(np.eye(5, 7)), -1, shape=(1, 3, 5), version=4)
+    scores = g.op("SOFTMAX", x, shape=(1, 3, 5), beta=1.0)
+    return g.op("BATCH_MATMUL", scores, g.input(1, 5, 2), shape=(1, 3, 2), table="BatchMatMul")
+
+
+def masked(g):
+    x = g.op("FULLY_CONNECTED", g.input(1, 7), g.constant(np.eye(5, 7)), -1, shape=(1, 5))
+    x = g.op("ADD", x, g.constant([0.0, -9.0, 0.0, -9.0, 0.0]), shape=(1, 5))
+    scores = g.op("SOFTMAX", x, shape=(1, 5), beta=1.0)
+    return g.op("BATCH_MATMUL", scores, g.input(5, 2), shape=(1, 2), table="BatchMatMul")
+
+
+@pytest.mark.parametrize("build", [classifier, many_rows, masked])
+def test_other_softmaxes_stay(build):
+    (old,), (new,), sums, names = compared(build, single_rows.split_softmax)
+    assert not sums and "SOFTMAX" in names
+    np.testing.assert_array_equal(old, new)
+
+
+def test_exponentials_and_quotients():
+    def build(g):
+        x = g.op("MINIMUM", g.input(1, 11), g.constant(0.0), shape=(1, 11))
+        return g.op("DIV", g.op("EXP", x, shape=(1, 11)), g.input(1, 1), shape=(1, 11))
+
+    def change(graph):
+        single_rows.rewrite(graph, {**ranges_of(graph, (1.0, 8.0)), 2: (-9.0, 0.0)})
+
+    rng = np.random.default_rng(3)
+    samples = {
+        "i0": rng.normal(size=(61, 11)).astype("float32"),
+        "i1": rng.uniform(1, 8, (61, 1)).astype("float32"),
+    }
+    (old,), (new,), _, names = compared(build, change, samples)
+    assert "ELU" in names and not {"EXP", "DIV"} & set(names)
+    np.testing.assert_allclose(new, old, rtol=0.01)
+
+
+def test_what_no_range_allows_stays():
+    def build(g):
+        return g.op("DIV", g.op("EXP", g.input(1, 11), shape=(1, 11)), g.input(1, 1), shape=(1, 11))
+
+    for bounds in ((-1.0, 1.0), (0.01, 1.0)):
+        *_, names = compared(build, lambda graph, b=bounds: single_rows.rewrite(graph, ranges_of(graph, b)))
+        assert names == ["EXP", "DIV"]
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5])
+@pytest.mark.parametrize(
+    ("low", "high", "shift"), [(3.0, 3.0, 0.0), (0.2, 0.9, 0.0), (5.0, 50.0, 1.0), (0.01, 0.3, 0.0)]
+)
+def test_curves(power, low, high, shift):
+    assert curves.spans((low, high), shift)
+
+    def build(g):
+        return g.op("ADD", g.input(1, 1), g.constant(0.0), shape=(1, 1))
+
+    def change(graph):
+        tensor = int(graph.subgraphs[0].outputs[0])
+        chain = forms.Chain(graph, tensor)
+        result = curves.add_power(chain, tensor, (low, high), power, shift)
+        graph.subgraphs[0].operators += chain.operators
+        graph.subgraphs[0].outputs = [result]
+        graph.signatureDefs[0].outputs[0].tensorIndex = result
+
+    x = np.linspace(low, high, 61, dtype="float32")[:, None]
+    _, (new,), _, names = compared(build, change, {"i0": x})
+    assert names.count("ELU") <= curves.MOST_TERMS
+    np.testing.assert_allclose(new, (x + shift) ** -power, rtol=0.03 if high > 10 * low else 0.01)
+
+
+def test_ranges_too_wide_for_int8():
+    assert not curves.spans((0.0, 1.0)) and not curves.spans((-1.0, 1.0)) and not curves.spans((0.01, 1.0))
+    assert curves.spans((0.0, 1.0), 0.1)
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 12.0])
+def test_int8_file(sharpness):
+    """In one piece, unless one place has all of the weight so often that int8 has no steps for the sums."""
+    tiny = tiny_graphs.TinyGraph()
+    content = tiny.finish(pooling(tiny, sharpness))
+    graph = graphs.read_graph(content)
+    samples = tiny_graphs.normal(graph, count=128)
+    made = quantization.quantize(content, "int8_full", samples, io_dtype="int8").content
+    names = tiny_graphs.operator_names(graphs.read_graph(made))
+    assert ("SOFTMAX" in names) != ("ELU" in names)
+    assert runtime.is_fully_delegated(made) == ("ELU" in names)
+    if sharpness == 1.0:
+        assert "ELU" in names and runtime.partitions_and_operators(made)[0] == 1
+    expected = runtime.run_samples(content, samples)[0]
+    noise = runtime.run_samples(made, samples)[0] - expected
+    assert 10 * np.log10(np.square(expected).sum() / np.square(noise).sum()) > 25
