@@ -50,6 +50,12 @@ def factor(number: Any, like: Any) -> Any:
     return ops.cast(number, like.dtype)
 
 
+def mask_logits(logits: Any, mask: Any) -> Any:
+    """The logits where the mask is True, and elsewhere a number that is lost to the softmax."""
+    is_float16 = keras.backend.standardize_dtype(logits.dtype) == "float16"
+    return ops.where(mask, logits, -FLOAT16_MAX if is_float16 else MASKED_LOGIT)
+
+
 def masked_softmax(logits: Any, mask: Any = None) -> Any:
     """Softmax over the last axis of at least float32 precision; a row without any allowed key gives zeros.
 
@@ -66,7 +72,7 @@ def masked_softmax(logits: Any, mask: Any = None) -> Any:
     if mask is None:
         scores = ops.softmax(logits, axis=-1)
     else:
-        scores = ops.softmax(ops.where(mask, logits, MASKED_LOGIT), axis=-1)
+        scores = ops.softmax(mask_logits(logits, mask), axis=-1)
         every_row_attends = isinstance(mask, np.ndarray) and bool(mask.any(axis=-1).all())
         if not every_row_attends:
             scores = ops.where(mask, scores, 0.0)

@@ -12,9 +12,6 @@ from keras import ops
 from keras_attention import _functional
 from keras_attention import _validation
 
-# A mask of more pairs than this is repeated for the batch when it is used, and is no constant of the graph.
-_LARGEST_CONSTANT = 2**22
-
 
 def size_pair(name: str, value: Any) -> tuple[int, int]:
     """An argument that is an integer or `(height, width)`, as a pair of positive integers."""
@@ -128,39 +125,48 @@ class Windows:
                 x = roll(x, padded[axis] - shift, axis + 1)
         return x[:, : self.sizes[0], : self.sizes[1]] if self.is_padded else x
 
-    def region_mask(self, batch: Any, keeps_padding: bool) -> Any:
-        """Which pairs of cells of a window are neighbours in the image; `None` where all are.
+    @property
+    def regions(self) -> Any:
+        """The region of each cell, `(windows, cells)`, -1 for padding; `None` where all cells are neighbours.
 
-        Rolling brings together what is far apart, and padding is no part of the image.
-
-        Args:
-            batch: Number of images.
-            keeps_padding: Whether cells of the padding attend to each other. Their output is cut off, so it
-                doesn't matter, but with it every cell attends to something, which makes the mask simpler.
-
-        Returns:
-            Boolean `(batch * windows, 1, cells, cells)`; a NumPy array where the sizes are static.
+        Rolling brings together what is far apart, and padding is no part of the image. A NumPy array where
+        the sizes are static.
         """
-        is_static = all(isinstance(size, int) for size in self.sizes)
         if not self.is_padded and not any(_may_move(shift) for shift in self.shift):
             return None
-        xp: Any = np if is_static else ops
-        regions = []
+        xp: Any = np if all(isinstance(size, int) for size in self.sizes) else ops
+        lines = []
         for size, padded, shift in zip(self.sizes, self.padded_sizes, self.shift, strict=True):
             index = xp.arange(padded)
-            region = xp.where(index >= padded - shift, 1, 0)
-            regions.append(xp.where((index + shift) % padded < size, region, -4))
+            went_around = xp.where(index >= padded - shift, 1, 0)
+            lines.append(xp.where((index + shift) % padded < size, went_around, -4))
         (rows, columns), (height, width) = self.counts, self.window
-        region = 2 * xp.reshape(regions[0], (rows, 1, height, 1)) + xp.reshape(
-            regions[1], (1, columns, 1, width)
+        below, beside = (
+            xp.reshape(lines[0], (rows, 1, height, 1)),
+            xp.reshape(lines[1], (1, columns, 1, width)),
         )
-        region = xp.maximum(xp.reshape(region, (rows * columns, 1, height * width)), -1)
-        query, key = xp.expand_dims(region, 3), xp.expand_dims(region, 2)
-        mask = xp.equal(query, key)
-        if not keeps_padding:
-            mask = xp.logical_and(mask, query >= 0)
-        is_small = isinstance(batch, int) and is_static and batch * mask.size <= _LARGEST_CONSTANT
-        return np.tile(mask, (batch, 1, 1, 1)) if is_small else ops.tile(mask, (batch, 1, 1, 1))
+        return xp.maximum(xp.reshape(2 * below + beside, (rows * columns, height * width)), -1)
+
+
+def pairs_within(regions: Any) -> Any:
+    """Which pairs of cells are of one region, `(windows, cells, cells)`.
+
+    Cells of the padding attend to each other, which no one sees: so every cell attends to something.
+    """
+    return regions[:, :, None] == regions[:, None, :]
+
+
+def over_windows(function: Any, x: Any, pairs: Any) -> Any:
+    """`function(x, pairs)` of `x`, `(batch * windows, heads, cells, cells)`, and the pairs of each window.
+
+    In a shape in which the pairs broadcast to the batch and to the heads, so that nothing is repeated.
+    """
+    sizes, windows = ops.shape(x), ops.shape(pairs)[0]
+    num_pairs = sizes[2] * sizes[3]
+    x = _functional.reshape(x, (sizes[0] // windows, windows, sizes[1], num_pairs))
+    shape = (1, windows, 1, num_pairs)
+    pairs = pairs.reshape(shape) if isinstance(pairs, np.ndarray) else _functional.reshape(pairs, shape)
+    return _functional.reshape(function(x, pairs), sizes)
 
 
 def _may_move(number: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import keras
@@ -186,20 +187,24 @@ class WindowAttention(keras.layers.Layer):
         _validation.check_mask("mask", mask, inputs.shape[:-1])
         batch, *sizes, _ = ops.shape(inputs)
         windows = Windows.of(sizes, self.window_size, self.shift_size)
-        masks = {"attention_mask": windows.region_mask(batch, keeps_padding=not return_attention_scores)}
+        regions, cells = windows.regions, None
         if mask is not None:
             cells = windows.split(ops.expand_dims(_masks.as_bool(mask), -1))[..., 0]
-            masks |= {"query_mask": cells, "value_mask": cells}
         bias = None
         if self._position_bias is not None:
             bias = self._position_bias.compute_window_bias(*windows.window)
-        output, scores = self._attention.attend_windows(windows.split(inputs), masks, bias, training)
+        output, scores = self._attention.attend_windows(windows.split(inputs), regions, cells, bias, training)
         output = windows.join(output, batch)
         _masks.attach(output, mask)
         if not return_attention_scores:
             return output
-        cells, heads = scores.shape[-1], self.num_heads * _functional.product(windows.counts)
-        return output, _functional.reshape(scores, (batch, heads, cells, cells))
+        heads, num_cells = self.num_heads * _functional.product(windows.counts), scores.shape[-1]
+        scores = _functional.reshape(scores, (batch, heads, num_cells, num_cells))
+        if windows.is_padded:
+            inside = ops.repeat(ops.convert_to_tensor(regions >= 0), self.num_heads, axis=0)
+            inside = _functional.reshape(inside, (1, heads, num_cells, 1))
+            scores = ops.where(inside, scores, 0.0)
+        return output, scores
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return mask
@@ -248,12 +253,29 @@ class _Heads(MultiHeadAttention):
     """Multi-head attention of windows `(batch * windows, cells, channels)`."""
 
     def attend_windows(
-        self, windows: Any, masks: dict[str, Any], bias: Any, training: bool | None
+        self, windows: Any, regions: Any, mask: Any, bias: Any, training: bool | None
     ) -> tuple[Any, Any]:
-        """Output and scores under masks of cells and of pairs, and a bias of pairs."""
-        cells = windows.shape[1]
-        mask = _masks.merge_masks(cells, cells, 4, **masks)
+        """Output and scores.
+
+        Args:
+            windows: Tensor of shape `(batch * windows, cells, channels)`.
+            regions: Region of each cell, `(windows, cells)`, outside of which it sees nothing, or `None`.
+            mask: Boolean tensor of shape `(batch * windows, cells)` or `None`.
+            bias: Tensor of shape `(1, num_heads, cells, cells)` or `None`.
+            training: Whether dropout is active.
+        """
         heads = self._project(windows, windows, windows)
         query, key, value = (ops.transpose(x, (0, 2, 1, 3)) for x in heads)
-        context, scores = self._attend_heads(query, key, value, mask, training, bias)
+        scale = _functional.factor(1.0 / math.sqrt(self.key_dim), query)
+        logits = _functional.dot_product_logits(query, key, scale, bias)
+        if mask is not None:
+            cells = windows.shape[1]
+            mask = _masks.merge_masks(cells, cells, 4, query_mask=mask, value_mask=mask)
+        if regions is not None and mask is not None:
+            mask = _windows.over_windows(ops.logical_and, mask, _windows.pairs_within(regions))
+        elif regions is not None:
+            logits = _windows.over_windows(_functional.mask_logits, logits, _windows.pairs_within(regions))
+        context, scores = _functional.attend(
+            logits, value, mask, lambda x: self._dropout_layer(x, training=training)
+        )
         return self._merge_heads(windows, ops.transpose(context, (0, 2, 1, 3))), scores

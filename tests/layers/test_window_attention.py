@@ -141,20 +141,14 @@ def test_the_bias_of_a_smaller_window_is_part_of_the_table():
             table.compute_window_bias(*sizes)
 
 
-def test_masks_too_large_for_a_constant(rng, monkeypatch):
-    image = normal(rng, BATCH, 5, 6, CHANNELS)
-    layer = WindowAttention(NUM_HEADS, KEY_DIM, 3, 1)
-    expected = layer(image)
-    assert isinstance(_windows.Windows.of((5, 6), (3, 3), (1, 1)).region_mask(BATCH, True), np.ndarray)
-    monkeypatch.setattr(_windows, "_LARGEST_CONSTANT", 0)
-    assert_close(layer(image), expected)
-
-
-def test_without_shift_and_padding_there_is_no_mask():
-    assert _windows.Windows.of((6, 8), (3, 4), (0, 0)).region_mask(1, True) is None
-    assert _windows.Windows.of((3, 4), (3, 4), (2, 2)).region_mask(1, True) is None
-    mask = _windows.Windows.of((5, 7), (3, 4), (2, 2)).region_mask(1, True)
-    assert mask.any(axis=-1).all(), "every cell attends to something, so that the mask can be added"
+def test_without_shift_and_padding_there_are_no_regions():
+    assert _windows.Windows.of((6, 8), (3, 4), (0, 0)).regions is None
+    assert _windows.Windows.of((3, 4), (3, 4), (2, 2)).regions is None
+    regions = _windows.Windows.of((5, 7), (3, 4), (2, 2)).regions
+    assert isinstance(regions, np.ndarray) and regions.shape == (4, 12)
+    pairs = _windows.pairs_within(regions)
+    assert isinstance(pairs, np.ndarray), "a constant of the file"
+    assert pairs.any(axis=-1).all(), "every cell attends to something, so that the mask can be added"
 
 
 def test_dropout_and_regularizers(rng):

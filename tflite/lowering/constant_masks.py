@@ -19,10 +19,10 @@ from keras_attention.tflite.lowering.patch import Patch
 
 
 def patches(layers: list[Any], lowering: Lowering) -> Iterator[Patch]:
-    """Replace the masked softmax of this package's layers."""
+    """Replace how this package's layers mask logits."""
     del layers, lowering
-    stand_in = functools.partial(_masked_softmax, _functional.masked_softmax)
-    yield Patch(_functional, "masked_softmax", stand_in)
+    stand_in = functools.partial(_mask_logits, _functional.mask_logits)
+    yield Patch(_functional, "mask_logits", stand_in)
 
 
 def is_addable(mask: Any) -> bool:
@@ -39,7 +39,5 @@ def add_mask(logits: Any, mask: np.ndarray) -> Any:
     return ops.add(logits, low)
 
 
-def _masked_softmax(original: Any, logits: Any, mask: Any = None) -> Any:
-    if is_addable(mask):
-        return original(add_mask(logits, mask))
-    return original(logits, mask)
+def _mask_logits(original: Any, logits: Any, mask: Any) -> Any:
+    return add_mask(logits, mask) if is_addable(mask) else original(logits, mask)
