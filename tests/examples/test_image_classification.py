@@ -26,6 +26,7 @@ from common import image_folder  # noqa: E402
 from common import image_models  # noqa: E402
 from common import image_pictures  # noqa: E402
 from common import image_training  # noqa: E402
+from keras_attention import tflite  # noqa: E402
 
 MODELS = [
     *(pytest.param("mobile_cnn", name, id=str(name)) for name in (None, *image_models.ATTENTIONS)),
@@ -338,7 +339,7 @@ def run(script, *arguments):
 
 class TestScript:
     @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # TF 2.21 with NumPy 2
-    def test_quick_run_writes_all_files_and_a_failing_one_touches_none(self, script, tmp_path):
+    def test_quick_run_writes_all_files_and_a_failing_one_touches_none(self, script, tmp_path, monkeypatch):
         done = run(script, "--quick", "--precision", "int8_full", "--out", tmp_path)
         assert done.exit_code == 0, done.output
         names = {
@@ -361,11 +362,16 @@ class TestScript:
         assert metrics["recipe"]["attention"] == "cbam"
         assert "360 test images" in done.output
 
+        def fail(*_, **__):
+            raise tflite.ConversionError("Layer 'x' can't be converted.")
+
         before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-        failed = run(
-            script, "--quick", "--epochs", 1, "--precision", "int8_full", "--out", tmp_path, "--data", "mnist"
-        )
+        trained = keras.saving.load_model(tmp_path / "model.keras")
+        monkeypatch.setattr(image_training, "train", lambda *_, **__: trained)
+        monkeypatch.setattr(tflite, "convert", fail)
+        failed = run(script, "--quick", "--precision", "int8_full", "--out", tmp_path)
         assert failed.exit_code == 1
+        assert "Error: model_int8_full.tflite was not written. Layer 'x' can't" in failed.output
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
     def test_errors_are_one_line(self, script, folder, tmp_path):
