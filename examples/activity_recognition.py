@@ -40,7 +40,6 @@ import keras
 import numpy as np
 from rich import box
 from rich import console
-from rich import progress
 from rich import table
 
 from common import activity_augmentation
@@ -48,6 +47,7 @@ from common import activity_models
 from common import activity_training
 from common import attention_pictures
 from common import files
+from common import progress_bar
 from common import watch_data
 from keras_attention import tflite
 
@@ -221,16 +221,8 @@ def fit(
     label: str = "",
 ) -> tuple[keras.Model, float]:
     """Trains behind a progress bar; returns the model and the seconds it took."""
-    columns = (
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.TaskProgressColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TextColumn("left:"),
-        progress.TimeRemainingColumn(),
-    )
     start = time.perf_counter()
-    with progress.Progress(*columns, console=screen) as show:
+    with progress_bar.display(screen) as show:
         model = activity_training.train(train, recipe, show=show, label=label)
     return model, time.perf_counter() - start
 

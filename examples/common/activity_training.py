@@ -5,7 +5,6 @@ steps and falls along a cosine, label smoothing, and a moving average of the wei
 """
 
 import dataclasses
-from typing import Any
 
 import keras
 import numpy as np
@@ -13,6 +12,7 @@ from rich import progress
 
 from common import activity_augmentation
 from common import activity_models
+from common import progress_bar
 from common import watch_data
 
 
@@ -90,7 +90,7 @@ def train(
         keras.losses.CategoricalCrossentropy(label_smoothing=recipe.label_smoothing),
         metrics=["accuracy"],
     )
-    callbacks = [] if show is None else [_Bar(show, f"{recipe.model} {label}".strip(), steps)]
+    callbacks = [] if show is None else [progress_bar.Bar(show, f"{recipe.model} {label}".strip(), steps)]
     model.fit(batches, epochs=recipe.epochs, callbacks=callbacks, verbose=0)
     # A copy without the optimizer, whose state would make the file four times as large.
     trained = type(model).from_config(model.get_config())
@@ -123,21 +123,3 @@ def accuracy(windows: watch_data.Windows, outputs: np.ndarray) -> Accuracy:
             for subject in np.unique(windows.subjects)
         },
     )
-
-
-class _Bar(keras.callbacks.Callback):
-    """Moves a progress bar with every batch and shows the accuracy on the (augmented) training windows."""
-
-    def __init__(self, show: progress.Progress, description: str, steps: int):
-        super().__init__()
-        self._show = show
-        self._description = description
-        self._task = show.add_task(description, total=steps)
-
-    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        self._show.advance(self._task)
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        logs = logs or {}
-        description = f"{self._description}, epoch {epoch + 1}: accuracy {logs.get('accuracy', 0):.3f}"
-        self._show.update(self._task, description=description)
