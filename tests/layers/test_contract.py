@@ -149,20 +149,18 @@ def test_unknown_sizes(case, rng):
 
 
 def test_samples_do_not_meet(case, rng):
-    # whatever other sizes the number of samples happens to equal
-    inputs = case.make_inputs(rng, batch=7)
+    inputs = case.make_inputs(rng, batch=4)
     masks = {n: m for n, m in case.masks.items() if m == () or m[0] == case.shapes[0][0]}
-    masks = {n: mixed_mask(rng, 7, *m[1:]) if m else True for n, m in masks.items()}
+    masks = {n: mixed_mask(rng, 4, *m[1:]) if m else True for n, m in masks.items()}
     layer, _ = randomized(case, rng, inputs)
 
     def outputs(start, stop):
         part = {n: m if m is True else m[start:stop] for n, m in masks.items()}
         return [to_numpy(x) for x in case.call_layer(layer, [x[start:stop] for x in inputs], **part)]
 
-    alone = [np.concatenate(xs) for xs in zip(*(outputs(i, i + 1) for i in range(7)), strict=True)]
-    for size in (2, 3, 4, 5, 6, 7):
-        for together, each in zip(outputs(0, size), alone, strict=True):
-            np.testing.assert_allclose(together, each[:size], atol=1e-5 * max(1.0, np.abs(each).max()))
+    alone = zip(*(outputs(index, index + 1) for index in range(4)), strict=True)
+    for together, each in zip(outputs(0, 4), map(np.concatenate, alone), strict=True):
+        np.testing.assert_allclose(together, each, atol=1e-5 * max(1.0, np.abs(each).max()))
 
 
 def test_the_mask_goes_on(case, rng):
