@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,11 @@ from keras_attention import _validation
 
 _MODULES = {"initializer": initializers, "regularizer": regularizers, "constraint": constraints}
 NAMES = tuple(f"{weight}_{kind}" for kind in _MODULES for weight in ("kernel", "bias"))
+
+
+def pick(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The six of them among the arguments of a constructor, its `locals()`."""
+    return {name: arguments[name] for name in NAMES}
 
 
 def set_options(layer: Any, **options: Any) -> None:

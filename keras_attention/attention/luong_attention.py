@@ -126,15 +126,7 @@ class LuongAttention(StepLayer):
         self.output_units = output_units
         self.dropout = dropout
         self.use_bias = use_bias
-        _weights.set_options(
-            self,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-        )
+        _weights.set_options(self, **_weights.pick(locals()))
         self.seed = seed
         self.supports_masking = True
         self._dropout_layer = keras.layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)

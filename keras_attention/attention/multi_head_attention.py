@@ -13,6 +13,7 @@ from keras_attention import _functional
 from keras_attention import _masks
 from keras_attention import _sublayers
 from keras_attention import _validation
+from keras_attention import _weights
 from keras_attention._layout import Layout
 from keras_attention.attention.decoding_layer import DecodingLayer
 
@@ -158,14 +159,7 @@ class MultiHeadAttention(DecodingLayer):
             activity_regularizer,
             use_gate,
             seed,
-            weight_options={
-                "kernel_initializer": kernel_initializer,
-                "bias_initializer": bias_initializer,
-                "kernel_regularizer": kernel_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "kernel_constraint": kernel_constraint,
-                "bias_constraint": bias_constraint,
-            },
+            weight_options=_weights.pick(locals()),
             num_key_value_heads=num_key_value_heads,
             use_query_key_norm=use_query_key_norm,
             rotary=rotary,

@@ -9,6 +9,7 @@ import keras
 from keras_attention import _masks
 from keras_attention import _sublayers
 from keras_attention import _validation
+from keras_attention import _weights
 from keras_attention.blocks import transformer_block
 
 
@@ -121,14 +122,7 @@ class TransformerDecoderBlock(transformer_block.TransformerBlock):
             epsilon,
             use_bias,
             seed,
-            weight_options={
-                "kernel_initializer": kernel_initializer,
-                "bias_initializer": bias_initializer,
-                "kernel_regularizer": kernel_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "kernel_constraint": kernel_constraint,
-                "bias_constraint": bias_constraint,
-            },
+            weight_options=_weights.pick(locals()),
             **kwargs,
         )
         if cross_attention is not None:

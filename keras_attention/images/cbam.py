@@ -95,14 +95,7 @@ class CBAM(BottleneckGate):
         data_format: str | None = None,
         **kwargs: Any,
     ) -> None:
-        weight_options = {
-            "kernel_initializer": kernel_initializer,
-            "bias_initializer": bias_initializer,
-            "kernel_regularizer": kernel_regularizer,
-            "bias_regularizer": bias_regularizer,
-            "kernel_constraint": kernel_constraint,
-            "bias_constraint": bias_constraint,
-        }
+        weight_options = _weights.pick(locals())
         super().__init__(
             ratio, divisor, activation, gate_activation, use_bias, weight_options, data_format, **kwargs
         )

@@ -110,15 +110,7 @@ class PatchEmbedding(keras.layers.Layer):
         self.use_position_embedding = use_position_embedding
         self.use_bias = use_bias
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
-        weight_options = {
-            "kernel_initializer": kernel_initializer,
-            "bias_initializer": bias_initializer,
-            "kernel_regularizer": kernel_regularizer,
-            "bias_regularizer": bias_regularizer,
-            "kernel_constraint": kernel_constraint,
-            "bias_constraint": bias_constraint,
-        }
-        _weights.set_options(self, **weight_options)
+        _weights.set_options(self, **_weights.pick(locals()))
         self.supports_masking = True
         self._grid: tuple[Any, Any] | None = None
 

@@ -79,15 +79,7 @@ class PatchMerging(keras.layers.Layer):
         self.output_dim = output_dim
         self.epsilon = epsilon
         self.use_bias = use_bias
-        weight_options = {
-            "kernel_initializer": kernel_initializer,
-            "bias_initializer": bias_initializer,
-            "kernel_regularizer": kernel_regularizer,
-            "bias_regularizer": bias_regularizer,
-            "kernel_constraint": kernel_constraint,
-            "bias_constraint": bias_constraint,
-        }
-        _weights.set_options(self, **weight_options)
+        _weights.set_options(self, **_weights.pick(locals()))
         self.supports_masking = True
 
     def build(self, inputs_shape: Any) -> None:

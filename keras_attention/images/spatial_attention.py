@@ -87,14 +87,7 @@ class SpatialAttention(ImageGate):
         data_format: str | None = None,
         **kwargs: Any,
     ) -> None:
-        weight_options = {
-            "kernel_initializer": kernel_initializer,
-            "bias_initializer": bias_initializer,
-            "kernel_regularizer": kernel_regularizer,
-            "bias_regularizer": bias_regularizer,
-            "kernel_constraint": kernel_constraint,
-            "bias_constraint": bias_constraint,
-        }
+        weight_options = _weights.pick(locals())
         super().__init__(gate_activation, use_bias, weight_options, data_format, **kwargs)
         check_kernel_size(kernel_size)
         self.kernel_size = kernel_size

@@ -117,14 +117,7 @@ class SwinBlock(TransformerBlock):
             epsilon,
             use_bias,
             seed,
-            weight_options={
-                "kernel_initializer": kernel_initializer,
-                "bias_initializer": bias_initializer,
-                "kernel_regularizer": kernel_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "kernel_constraint": kernel_constraint,
-                "bias_constraint": bias_constraint,
-            },
+            weight_options=_weights.pick(locals()),
             **kwargs,
         )
         _validation.check_positive_int("num_heads", num_heads)

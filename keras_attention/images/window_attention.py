@@ -137,15 +137,7 @@ class WindowAttention(keras.layers.Layer):
         self.use_query_key_norm = use_query_key_norm
         self.use_position_bias = use_position_bias
         self.seed = seed
-        weight_options = {
-            "kernel_initializer": kernel_initializer,
-            "bias_initializer": bias_initializer,
-            "kernel_regularizer": kernel_regularizer,
-            "bias_regularizer": bias_regularizer,
-            "kernel_constraint": kernel_constraint,
-            "bias_constraint": bias_constraint,
-        }
-        _weights.set_options(self, **weight_options)
+        _weights.set_options(self, **_weights.pick(locals()))
         self.supports_masking = True
         self._attention = _Heads(
             num_heads,

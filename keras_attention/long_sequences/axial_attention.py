@@ -107,15 +107,7 @@ class AxialAttention(keras.layers.Layer):
         self._activity_regularizer = keras.regularizers.get(activity_regularizer)
         self.use_gate = use_gate
         self.seed = seed
-        weight_options = {
-            "kernel_initializer": kernel_initializer,
-            "bias_initializer": bias_initializer,
-            "kernel_regularizer": kernel_regularizer,
-            "bias_regularizer": bias_regularizer,
-            "kernel_constraint": kernel_constraint,
-            "bias_constraint": bias_constraint,
-        }
-        _weights.set_options(self, **weight_options)
+        _weights.set_options(self, **_weights.pick(locals()))
         self.supports_masking = True
         self.row_attention = self._make_attention("row_attention", 2, None)
         self.column_attention = self._make_attention("column_attention", 1, output_shape)

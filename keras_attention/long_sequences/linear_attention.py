@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from keras_attention import _validation
+from keras_attention import _weights
 from keras_attention.long_sequences import _kernels
 from keras_attention.long_sequences._blocks import Heads
 from keras_attention.long_sequences.long_sequence_layer import LongSequenceLayer
@@ -129,14 +130,7 @@ class LinearAttention(LongSequenceLayer):
             activity_regularizer,
             use_gate,
             seed,
-            weight_options={
-                "kernel_initializer": kernel_initializer,
-                "bias_initializer": bias_initializer,
-                "kernel_regularizer": kernel_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "kernel_constraint": kernel_constraint,
-                "bias_constraint": bias_constraint,
-            },
+            weight_options=_weights.pick(locals()),
             **kwargs,
         )
         if feature_map not in ("elu", "relu", "performer"):

@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_attention import _masks
 from keras_attention import _validation
+from keras_attention import _weights
 from keras_attention.long_sequences import _blocks
 from keras_attention.long_sequences import _patterns
 from keras_attention.long_sequences import _routing
@@ -139,14 +140,7 @@ class SparseAttention(LongSequenceLayer):
             activity_regularizer,
             use_gate,
             seed,
-            weight_options={
-                "kernel_initializer": kernel_initializer,
-                "bias_initializer": bias_initializer,
-                "kernel_regularizer": kernel_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "kernel_constraint": kernel_constraint,
-                "bias_constraint": bias_constraint,
-            },
+            weight_options=_weights.pick(locals()),
             **kwargs,
         )
         _validation.check_positive_int("block_size", block_size)

@@ -11,6 +11,7 @@ from keras import ops
 from keras_attention import _functional
 from keras_attention import _masks
 from keras_attention import _validation
+from keras_attention import _weights
 from keras_attention.attention.multi_head_layer import MultiHeadLayer
 from keras_attention.memory import slots
 
@@ -122,14 +123,7 @@ class MemoryAttention(MultiHeadLayer):
             activity_regularizer=activity_regularizer,
             use_gate=use_gate,
             seed=seed,
-            weight_options={
-                "kernel_initializer": kernel_initializer,
-                "bias_initializer": bias_initializer,
-                "kernel_regularizer": kernel_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "kernel_constraint": kernel_constraint,
-                "bias_constraint": bias_constraint,
-            },
+            weight_options=_weights.pick(locals()),
             **kwargs,
         )
         _validation.check_positive_int("num_slots", num_slots)

@@ -1,11 +1,13 @@
 """Gates against the modules of timm, with the weights of these, on images whose channels are first there."""
 
+import importlib
+
 import keras
 import numpy as np
 import pytest
-import timm_layers
 from contract import normal
 from contract import to_numpy
+from published import import_timm
 
 from keras_attention import CBAM
 from keras_attention import CoordinateAttention
@@ -14,6 +16,12 @@ from keras_attention import GlobalContext
 from keras_attention import SqueezeExcite
 
 torch = pytest.importorskip("torch")
+
+
+def timm_module(name):
+    """The module `timm.layers.<name>`."""
+    return importlib.import_module(f"{import_timm().__name__}.layers.{name}")
+
 
 BATCH, HEIGHT, WIDTH, CHANNELS = 2, 7, 5, 72
 SE = {
@@ -117,7 +125,7 @@ def test_equals_timm(rng, name):
     cls, config, path, arguments, names = CASES[name]
     module_name, _, class_name = path.partition(".")
     torch.manual_seed(5)
-    other = getattr(timm_layers.load(module_name), class_name)(**{"channels": CHANNELS, **arguments}).eval()
+    other = getattr(timm_module(module_name), class_name)(**{"channels": CHANNELS, **arguments}).eval()
     state = other.state_dict()
     for key, value in state.items():
         if value.is_floating_point():
@@ -137,7 +145,7 @@ def test_equals_timm(rng, name):
 
 
 def test_bottlenecks_are_rounded_as_by_timm():
-    make_divisible = timm_layers.load("helpers").make_divisible
+    make_divisible = timm_module("helpers").make_divisible
     for channels in (3, 16, 24, 72, 96, 100, 256, 1000):
         for ratio, divisor in ((16, 8), (4, 8), (2, 1), (8, 3)):
             layer = SqueezeExcite(ratio, divisor)
@@ -146,7 +154,7 @@ def test_bottlenecks_are_rounded_as_by_timm():
 
 
 def test_kernel_of_efficient_attention_is_that_of_timm():
-    module = timm_layers.load("eca").EcaModule
+    module = timm_module("eca").EcaModule
     for channels in (8, 16, 64, 72, 256, 512, 4096):
         layer = EfficientChannelAttention()
         layer.build((None, 5, channels))
