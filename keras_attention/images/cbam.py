@@ -113,6 +113,7 @@ class CBAM(BottleneckGate):
 
     def build(self, input_shape: Any) -> None:
         self._check_shape(input_shape)
+        self.input_spec = keras.layers.InputSpec(axes={-1: input_shape[-1]})
         self.channel_attention.build(input_shape)
         self.spatial_attention.build(input_shape)
         self.built = True

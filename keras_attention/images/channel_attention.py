@@ -94,6 +94,7 @@ class ChannelAttention(BottleneckGate):
 
     def build(self, input_shape: Any) -> None:
         self._check_shape(input_shape)
+        self.input_spec = keras.layers.InputSpec(axes={-1: input_shape[-1]})
         channels = input_shape[-1]
         units = self._add_hidden(channels)
         self.gate_kernel = _weights.add_kernel(self, "gate_kernel", (units, channels))

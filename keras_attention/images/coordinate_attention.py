@@ -105,6 +105,7 @@ class CoordinateAttention(BottleneckGate):
 
     def build(self, input_shape: Any) -> None:
         self._check_shape(input_shape)
+        self.input_spec = keras.layers.InputSpec(axes={-1: input_shape[-1]})
         channels = input_shape[-1]
         units = self._add_hidden(channels, has_bias=not self.use_batch_norm)
         self._build_batch_norm((input_shape[0], None, units))

@@ -102,6 +102,7 @@ class EfficientChannelAttention(ImageGate):
 
     def build(self, input_shape: Any) -> None:
         self._check_shape(input_shape)
+        self.input_spec = keras.layers.InputSpec(axes={-1: input_shape[-1]})
         size = self.kernel_size
         if size is None:
             size = _functional.adaptive_kernel_size(input_shape[-1], self.gamma, self.beta)

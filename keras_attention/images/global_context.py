@@ -119,6 +119,7 @@ class GlobalContext(BottleneckGate):
 
     def build(self, input_shape: Any) -> None:
         self._check_shape(input_shape)
+        self.input_spec = keras.layers.InputSpec(axes={-1: input_shape[-1]})
         channels = input_shape[-1]
         self.key_kernel = _weights.add_kernel(self, "key_kernel", (channels, 1))
         units = self._add_hidden(channels)

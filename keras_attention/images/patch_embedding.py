@@ -116,6 +116,7 @@ class PatchEmbedding(keras.layers.Layer):
 
     def build(self, inputs_shape: Any) -> None:
         _windows.check_images(inputs_shape)
+        self.input_spec = keras.layers.InputSpec(axes={-1: inputs_shape[-1]})
         self.kernel = _weights.add_kernel(
             self, "kernel", (*self.patch_size, inputs_shape[-1], self.output_dim)
         )

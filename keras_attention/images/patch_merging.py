@@ -84,6 +84,7 @@ class PatchMerging(keras.layers.Layer):
 
     def build(self, inputs_shape: Any) -> None:
         _windows.check_images(inputs_shape)
+        self.input_spec = keras.layers.InputSpec(axes={-1: inputs_shape[-1]})
         merged = (inputs_shape[0], None, 4 * inputs_shape[-1])
         self._norm = keras.layers.LayerNormalization(
             epsilon=self.epsilon, dtype=self.dtype_policy, name="norm"

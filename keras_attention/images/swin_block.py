@@ -126,6 +126,7 @@ class SwinBlock(TransformerBlock):
 
     def build(self, inputs_shape: Any) -> None:
         _windows.check_images(inputs_shape)
+        self.input_spec = keras.layers.InputSpec(axes={-1: inputs_shape[-1]})
         channels, num_heads = inputs_shape[-1], self.num_heads or 1
         if channels % num_heads:
             raise ValueError(

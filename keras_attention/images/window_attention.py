@@ -163,6 +163,7 @@ class WindowAttention(keras.layers.Layer):
 
     def build(self, inputs_shape: Any) -> None:
         _windows.check_images(inputs_shape)
+        self.input_spec = keras.layers.InputSpec(axes={-1: inputs_shape[-1]})
         tokens_shape = (None, None, inputs_shape[-1])
         self._attention.build(tokens_shape, tokens_shape)
         if self._position_bias is not None:

@@ -334,3 +334,11 @@ def test_invalid_masks(rng, cls):
         cls()(inputs, mask=np.ones((BATCH, HEIGHT), bool))
     with pytest.raises(TypeError, match=r"`mask` must be boolean, True where"):
         cls()(inputs, mask=np.ones(inputs.shape[:-1], "float32"))
+
+
+@pytest.mark.parametrize("cls", [c for c in GATES if c is not SpatialAttention])
+def test_other_channels_than_those_it_was_built_for(rng, cls):
+    layer = cls()
+    layer(normal(rng, 2, 5, 7, 8))
+    with pytest.raises(ValueError, match="expected axis -1 of input shape to have value 8"):
+        layer(normal(rng, 2, 5, 7, 9))

@@ -14,6 +14,7 @@ from keras_attention import PatchMerging
 from keras_attention import SwinBlock
 from keras_attention import TransformerEncoderBlock
 from keras_attention import ViTBlock
+from keras_attention import WindowAttention
 
 BATCH, CHANNELS, NUM_HEADS, INTERMEDIATE = 2, 12, 3, 24
 DENSE = {"fc1": "feedforward_intermediate_dense", "fc2": "feedforward_output_dense"}
@@ -237,3 +238,19 @@ def test_invalid_calls(symbolic):
 def test_positions_need_known_sizes():
     with pytest.raises(ValueError, match=r"known height and width.*inputs.shape=\(None, None, 6, 3\)"):
         PatchEmbedding(2, 5, use_position_embedding=True)(keras.Input((None, 6, 3)))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: PatchEmbedding(2, 5),
+        lambda: PatchMerging(),
+        lambda: SwinBlock(16, 2, 2),
+        lambda: WindowAttention(2, 4, 2),
+    ],
+)
+def test_other_channels_than_those_it_was_built_for(rng, make):
+    layer = make()
+    layer(normal(rng, 2, 4, 4, 8))
+    with pytest.raises(ValueError, match="expected axis -1 of input shape to have value 8"):
+        layer(normal(rng, 2, 4, 4, 9))
