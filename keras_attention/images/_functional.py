@@ -79,8 +79,19 @@ def dense(x: Any, kernel: Any, bias: Any = None) -> Any:
 
 def convolve(x: Any, kernel: Any, bias: Any = None) -> Any:
     """Convolution with zeros beyond the border, so that the sizes stay."""
-    x = ops.conv(x, wide(kernel), padding="same", data_format="channels_last")
+    kernel = wide(kernel)
+    if keras.config.backend() == "torch":
+        kernel = _with_outputs_first_in_memory(kernel)
+    x = ops.conv(x, kernel, padding="same", data_format="channels_last")
     return x if bias is None else ops.add(x, wide(bias))
+
+
+def _with_outputs_first_in_memory(kernel: Any) -> Any:
+    """The same kernel in the order that torch wants: its convolution in float64 has no gradient else."""
+    last = len(kernel.shape) - 1
+    turned = ops.transpose(kernel, (last, last - 1, *range(last - 1)))
+    turned = ops.reshape(ops.reshape(turned, (-1,)), turned.shape)  # a copy
+    return ops.transpose(turned, (*range(2, last + 1), 1, 0))
 
 
 def convolve_channels(x: Any, kernel: Any, bias: Any = None) -> Any:

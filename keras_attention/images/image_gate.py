@@ -67,7 +67,7 @@ class ImageGate(keras.layers.Layer):
         self.use_batch_norm = use_batch_norm
         self.batch_norm = None
         if use_batch_norm:
-            self.batch_norm = keras.layers.BatchNormalization(
+            self.batch_norm = _BatchNormalization(
                 epsilon=EPSILON, dtype=self._part_dtype(), name="batch_norm"
             )
 
@@ -127,6 +127,13 @@ class ImageGate(keras.layers.Layer):
             "data_format": self.data_format,
             **_weights.get_options(self),
         }
+
+
+class _BatchNormalization(keras.layers.BatchNormalization):
+    """Batch norm that takes a mask for one channel too, whose statistics Keras leaves without an axis."""
+
+    def _moments(self, inputs: Any, mask: Any) -> Any:
+        return tuple(keras.ops.reshape(moment, (-1,)) for moment in super()._moments(inputs, mask))
 
 
 class BottleneckGate(ImageGate):

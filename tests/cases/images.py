@@ -94,11 +94,11 @@ def _context(name, config, num_weights, num_spatial=2, **more):
 
 def _coordinate(name, config, num_weights):
     gates = (BATCH, HEIGHT, CHANNELS), (BATCH, WIDTH, CHANNELS)
-    return _gate(CoordinateAttention, name, config, num_weights, 2, gates, **KINKS)
+    return _gate(CoordinateAttention, name, config, num_weights, 2, gates, gradient_tolerance=0.05)  # ReLU
 
 
 KINKS = {"gradient_tolerance": 0.01}
-"""Maxima, and ReLU of many places."""
+"""Maxima and ReLU."""
 
 CASES = [
     _gate(SqueezeExcite, "default", {}, 4),
