@@ -175,7 +175,7 @@ CASES = [
             "window_size": 3,
             "shift_size": 1,
             "normalize_first": False,
-            "activation": "relu",
+            "activation": "silu",
             "epsilon": 1e-3,
             "dropout": 0.3,
         },
