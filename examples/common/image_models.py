@@ -43,8 +43,8 @@ def mobile_cnn(
         input_shape: Height, width and channels of the images.
         num_classes: Number of classes.
         attention: A key of `ATTENTIONS`, or `None` for a plain network.
-        width: Channels of the first stage; each stage has twice as many as the one before, at half the size. By
-            default 32, and 64 for images of 16 pixels and more, where int8 pays.
+        width: Channels of the first stage; each stage has twice as many as the one before, at half the size.
+            By default 32, and 64 for images of 16 pixels and more, where int8 pays.
         depth: Residual blocks of each stage; by default 1, and 2 for images of 16 pixels and more.
         num_stages: Number of stages.
         dropout: Share dropped before the last layer.
