@@ -20,6 +20,7 @@ Networks and numbers are kept in `--runs`; a run that was interrupted goes on th
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -141,14 +142,19 @@ def measure(
         cells = {kind: convert(model, kind, calibration, evaluation) for kind in page_form.PRECISIONS}
         keras.utils.set_random_seed(0)
         photos = crop_photos()
-        large = image_training.build(recipe, photos.shape[1:], PHOTO_CLASSES, logits=True)
+        # At its default width, 64: on larger images nobody would take less.
+        standard = dataclasses.replace(recipe, width=None)
+        large = image_training.build(standard, photos.shape[1:], PHOTO_CLASSES, logits=True)
         files.write_json(
             path,
             {
                 "parameters": model.count_params(),
                 "operations": cells["float32"].pop("operations"),
                 "digits": cells,
-                "photos": {kind: convert(large, kind, photos, photos) for kind in ("float32", "int8")},
+                "photos": {
+                    "parameters": large.count_params(),
+                    **{kind: convert(large, kind, photos, photos) for kind in ("float32", "int8")},
+                },
             },
         )
     return {
