@@ -151,10 +151,10 @@ def _show(axes: Any, image: np.ndarray) -> None:
 def _draw_maps(name: str, images: np.ndarray, titles: list[str], found: list[Look]) -> figure.Figure:
     picture = figure.Figure(
         # wide enough for the title where there are few images
-        figsize=(max(1.15 * len(images) + 1.6, 7.5), 1.35 * (len(found) + 1) + 0.6),
+        figsize=(max(1.15 * len(images) + 1.6, 5.0), 1.35 * (len(found) + 1) + 0.8),
         layout="constrained",
     )
-    picture.suptitle(f"{name}: test images and where the attention lies (true class → answer)", fontsize=11)
+    picture.suptitle(f"{name}\ntest images and where the attention lies (true class → answer)", fontsize=10)
     grid = picture.subplots(len(found) + 1, len(images), squeeze=False)
     for axes, image, title in zip(grid[0], images, titles, strict=True):
         _show(axes, image)
