@@ -45,11 +45,12 @@ def _widened(graph: Any, subgraph: Any, operator: Any) -> list[Any] | None:
     outputs, height, width, inputs = (int(size) for size in kernel.shape)
     if max(inputs, outputs) > FEW_CHANNELS or width % 2 == 0 or width == 1 or min(shape) < 1:
         return None
-    columns = _block(shape[2])
+    num_blocks, columns = _blocks(shape[2])
     if columns < 2 or np.prod(shape[:3]) * kernel.shape[0] * height * width * inputs < LEAST_PRODUCTS:
         return None
-    weights = _kernel_of_blocks(graphs.constant_value(graph, kernel), columns, shape[2] // columns)
-    viewed = [*shape[:2], shape[2] // columns, columns * inputs]
+    weights = _kernel_of_blocks(graphs.constant_value(graph, kernel), columns, num_blocks)
+    viewed = [*shape[:2], num_blocks, columns * inputs]
+    filled = [*shape[:2], num_blocks * columns]
     blocks = editing.add_tensor(subgraph, viewed, source.type)
     results = editing.add_tensor(subgraph, [*viewed[:3], columns * outputs], source.type)
     arrays = [weights]
@@ -59,16 +60,29 @@ def _widened(graph: Any, subgraph: Any, operator: Any) -> list[Any] | None:
     (target,), first = operator.outputs, int(operator.inputs[0])
     operator.inputs = [blocks, *(editing.add_constant(graph, subgraph, array) for array in arrays)]
     operator.outputs = [results]
+    before, after, last = [], [], int(target)
+    if filled[2] > shape[2]:  # zeros to the right, which the convolution takes there in any case
+        wider = editing.add_tensor(subgraph, [*filled, inputs], source.type)
+        last = editing.add_tensor(subgraph, [*filled, outputs], source.type)
+        widths = np.array([[0, 0], [0, 0], [0, filled[2] - shape[2]], [0, 0]], np.int32)
+        corner, sizes = np.zeros(4, np.int32), np.array([*shape[:3], outputs], np.int32)
+        constants = [editing.add_constant(graph, subgraph, array) for array in (widths, corner, sizes)]
+        before = [editing.new_operator(graph, "PAD", [first, constants[0]], [wider])]
+        after = [editing.new_operator(graph, "SLICE", [last, *constants[1:]], [int(target)])]
+        first = wider
     return [
+        *before,
         editing.new_reshape(graph, subgraph, first, blocks),
         operator,
-        editing.new_reshape(graph, subgraph, results, int(target)),
+        editing.new_reshape(graph, subgraph, results, last),
+        *after,
     ]
 
 
-def _block(width: int) -> int:
-    """Return the greatest number of columns that divides the width and is no more than a block's."""
-    return max(size for size in range(1, MOST_COLUMNS + 1) if width % size == 0)
+def _blocks(width: int) -> tuple[int, int]:
+    """Return the number of blocks of a row and the columns of each; the last may go beyond the row."""
+    count = -(-width // MOST_COLUMNS)
+    return count, -(-width // count)
 
 
 def _kernel_of_blocks(kernel: np.ndarray, columns: int, num_blocks: int) -> np.ndarray:

@@ -59,8 +59,10 @@ def maximum(x: Any, axes: Sequence[int], mask: Any = None, keepdims: bool = Fals
     if mask is None:
         return wide(ops.max(x, axes, keepdims=keepdims))
     mask = ops.expand_dims(_masks.as_bool(mask), -1)
-    highest = ops.max(ops.where(mask, wide(x), _functional.MASKED_LOGIT), axes, keepdims=keepdims)
-    return ops.where(ops.any(mask, axes, keepdims=keepdims), highest, 0.0)
+    x = ops.where(mask, wide(x), 0.0)
+    # what does not count takes the least value and not a huge one, beside which integers have no steps left
+    x = ops.where(mask, x, ops.min(x, axes, keepdims=True))
+    return ops.where(ops.any(mask, axes, keepdims=keepdims), ops.max(x, axes, keepdims=keepdims), 0.0)
 
 
 def blank(gate: Any, mask: Any, axes: Sequence[int] = ()) -> Any:
@@ -122,6 +124,7 @@ def pool_by_attention(x: Any, kernel: Any, mask: Any = None) -> tuple[Any, Any]:
     logits = _functional.reshape(dense(places, kernel), (batch, 1, length))
     if mask is not None:
         mask = _functional.reshape(_masks.as_bool(mask), (batch, 1, length))
+        places = ops.where(_functional.reshape(mask, (batch, length, 1)), places, 0.0)  # padding may be NaN
     context, scores = _functional.attend(logits, places, mask)
     return _functional.reshape(context, (batch, channels)), _functional.reshape(scores, (batch, *spatial))
 

@@ -145,6 +145,7 @@ class PatchEmbedding(keras.layers.Layer):
 
     def call(self, inputs: Any) -> Any:
         self._check_shape(inputs.shape)
+        inputs = ops.cast(inputs, self.compute_dtype)  # images may be integers, which Keras leaves alone
         batch, *sizes, _ = ops.shape(inputs)
         rows, columns = self._counts((batch, *sizes))
         x = _windows.pad(inputs, (rows * self.patch_size[0], columns * self.patch_size[1]))

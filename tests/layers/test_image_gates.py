@@ -15,6 +15,7 @@ from keras_attention import EfficientChannelAttention
 from keras_attention import GlobalContext
 from keras_attention import SpatialAttention
 from keras_attention import SqueezeExcite
+from keras_attention.images import _functional
 
 BATCH, HEIGHT, WIDTH, LENGTH, CHANNELS = 2, 5, 7, 13, 11
 GATES = [
@@ -342,3 +343,22 @@ def test_other_channels_than_those_it_was_built_for(rng, cls):
     layer(normal(rng, 2, 5, 7, 8))
     with pytest.raises(ValueError, match="expected axis -1 of input shape to have value 8"):
         layer(normal(rng, 2, 5, 7, 9))
+
+
+@pytest.mark.parametrize("cls", OF_SEQUENCES)
+def test_what_stands_in_the_padding_is_never_read(rng, cls):
+    x, mask = normal(rng, 3, 12, 8), np.arange(12) < np.array([[12], [5], [8]])
+    layer = cls()
+    expected = to_numpy(layer(x, mask=mask))
+    x[~mask] = np.nan
+    actual = to_numpy(layer(x, mask=mask))
+    np.testing.assert_allclose(actual[mask], expected[mask], rtol=1e-6)
+
+
+def test_a_masked_maximum_holds_no_huge_numbers(rng):
+    x = normal(rng, 2, 12, 5) - 3
+    x[:, 8:] = 5
+    mask = np.broadcast_to(np.arange(12) < 8, (2, 12))
+    actual = to_numpy(_functional.maximum(keras.ops.convert_to_tensor(x), (1,), mask))
+    np.testing.assert_array_equal(actual, x[:, :8].max(axis=1))
+    assert actual.max() < 0

@@ -254,3 +254,10 @@ def test_other_channels_than_those_it_was_built_for(rng, make):
     layer(normal(rng, 2, 4, 4, 8))
     with pytest.raises(ValueError, match="expected axis -1 of input shape to have value 8"):
         layer(normal(rng, 2, 4, 4, 9))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32"])
+def test_images_of_integers(rng, dtype):
+    images = rng.integers(0, 255, (2, 6, 6, 3)).astype(dtype)
+    layer = PatchEmbedding(3, 8)
+    assert_close(layer(images), layer(images.astype("float32")))
