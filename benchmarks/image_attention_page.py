@@ -43,7 +43,8 @@ def render(results: dict[str, dict[str, Any]]) -> str:
         f"Best: {best}, {highest:.4f}. On average at least as good as the plain network of as "
         f"many parameters: {', '.join(as_good) or 'none'}; less good: {', '.join(worse) or 'none'}. One test "
         "image is 0.0028, and seeds differ by that much: gains below 0.3 points say nothing. The "
-        "Transformers were trained for as few steps as the others, which are too few for them: a bound from below."
+        "Transformers were trained for as few steps as the others, which are too few "
+        "for them: a bound from below."
     )
     parts = [
         "# Which attention for my CNN?",
