@@ -1,8 +1,7 @@
-import gc
-
 """The child process: its end by a signal, its log, its protocol, and that it never outlives the parent."""
 
 import errno
+import gc
 import importlib.util
 import json
 import os
