@@ -68,9 +68,29 @@ def test_columns_become_channels(shape, kernel):
 
 
 @pytest.mark.parametrize(
+    ("shape", "kernel"),
+    [
+        ((2, 2), (1, 7, 7, 2)),  # most of the kernel lies beyond the map
+        ((7, 7), (3, 7, 7, 2)),  # as many places as the kernel has
+        ((3, 5), (1, 5, 3, 4)),
+        ((5, 2), (2, 4, 6, 1)),  # even sides, which reach further down and to the right
+        ((1, 7), (1, 1, 7, 2)),
+    ],
+)
+def test_a_map_no_larger_than_the_kernel_becomes_a_matrix(shape, kernel):
+    build = convolution(shape, kernel, fusedActivationFunction=RELU)
+    (old,), (new,), _, names = compared(build, narrow_convolutions.widen)
+    assert names == ["RESHAPE", "FULLY_CONNECTED", "RESHAPE"]
+    assert np.ptp(old) > 1
+    np.testing.assert_allclose(new, old, atol=1e-5)
+
+
+@pytest.mark.parametrize(
     "build",
     [
         convolution((16, 32), (1, 7, 7, 5)),
+        convolution((3, 5), (8, 5, 5, 2)),
+        convolution((1, 1), (3, 1, 1, 2)),
         convolution((16, 32), (8, 7, 7, 2)),
         convolution((16, 32), (1, 7, 7, 2), padding=VALID),
         convolution((16, 32), (1, 7, 7, 2), stride=2),
@@ -78,7 +98,7 @@ def test_columns_become_channels(shape, kernel):
         convolution((64, 32), (1, 6, 6, 2)),
         convolution((4, 4), (1, 3, 3, 1)),
     ],
-    ids=["inputs", "outputs", "padding", "stride", "one_column", "even", "small"],
+    ids=["inputs", "many_on_few", "one_place", "outputs", "padding", "stride", "one_column", "even", "small"],
 )
 def test_other_convolutions_stay(build):
     (old,), (new,), _, names = compared(build, narrow_convolutions.widen)
