@@ -14,8 +14,7 @@ without attention) and metrics.json into --out, after training and conversion ha
 leaves the files of an earlier one as they were.
 
 Every file takes images as they come from a camera or a decoder, uint8 from 0 to 255, and scales them inside.
-XNNPACK has no operator that makes floats of uint8, so that one (CAST, a few microseconds) is left outside;
-with --input-dtype float32 the file takes the same values as floats, and nothing is left outside.
+With --input-dtype float32 the file takes the same values as floats.
 
 How the hyper-parameters were chosen: on a quarter of the training digits, put aside; the test digits took no
 part. The number of epochs is fixed, the final weights are the moving average at the end, and no test image

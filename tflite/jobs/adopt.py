@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from keras_attention.tflite import byte_inputs
 from keras_attention.tflite import file_structure
 from keras_attention.tflite import float_files
 from keras_attention.tflite import graph as graphs
@@ -18,6 +19,7 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     emit("adopt", 0, 0)
     content = (folder / "given.tflite").read_bytes()
     graph = file_structure.read(content)
+    byte_inputs.cast(graph)
     reason = float_files.refusal(graph)
     manifest = manifests.read_embedded(graph)
     if reason:

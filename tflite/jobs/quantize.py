@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_attention.tflite import byte_inputs
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import layer_names
 from keras_attention.tflite import quantization
@@ -38,8 +39,8 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
         progress=lambda done, total: emit("calibrate", done, total),
     )
     chosen = {name: value for name, value in vars(quantized).items() if name != "content"}
-    float_file = _stripped(content, keeps_layers=True)
-    file = _stripped(quantized.content, keeps_layers=job["precision"] in ("float32", "float16"))
+    float_file = _finished(content, keeps_layers=True)
+    file = _finished(quantized.content, keeps_layers=job["precision"] in ("float32", "float16"))
     (folder / "model.tflite").write_bytes(file)
     evaluation = load_samples(source, "evaluation", job["inputs"]) or {}
     measured = {"model": file}
@@ -69,8 +70,10 @@ def load_samples(folder: Path, kind: str, names: list[str]) -> dict[str, np.ndar
         return {name: data[f"arr_{index}"] for index, name in enumerate(names)}
 
 
-def _stripped(content: bytes, *, keeps_layers: bool) -> bytes:
+def _finished(content: bytes, *, keeps_layers: bool) -> bytes:
+    """Return the file as it is shipped: bytes as inputs for the delegate, names dropped."""
     graph = graphs.read_graph(content)
+    byte_inputs.dequantize(graph)
     if keeps_layers:
         layer_names.store(graph)
     graphs.strip_names(graph)
