@@ -42,9 +42,7 @@ def render(results: dict[str, dict[str, Any]]) -> str:
     verdict = (
         f"Best: {best}, {highest:.4f}. On average at least as good as the plain network of as "
         f"many parameters: {', '.join(as_good) or 'none'}; less good: {', '.join(worse) or 'none'}. One test "
-        "image is 0.0028, and seeds differ by that much: gains below 0.3 points say nothing. The "
-        "Transformers were trained for as few steps as the others, which are too few "
-        "for them: a bound from below."
+        "image is 0.0028, and seeds differ by that much: gains below 0.3 points say nothing."
     )
     parts = [
         "# Which attention for my CNN?",
@@ -81,7 +79,7 @@ def render(results: dict[str, dict[str, Any]]) -> str:
         ),
         "## Larger images",
         f"The same networks at their default size for photographs of {PHOTO_SIZE} x {PHOTO_SIZE} in colour "
-        "(`mobile_cnn`: width 64, two blocks in each stage), untrained.",
+        "(`mobile_cnn`: two blocks in each stage instead of one), untrained.",
         tables.markdown(
             ["network", "parameters", "float32 ms", "int8 ms", "int8 / float32", "SQNR", "partitions"],
             [

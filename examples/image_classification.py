@@ -32,7 +32,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import click
 import keras
-import numpy as np
 from rich import box
 from rich import console
 from rich import table
@@ -46,8 +45,6 @@ from common import progress_bar
 from keras_attention import tflite
 from keras_attention.tflite.arguments import Precision
 
-TRAINED_IMAGES = 43_000  # by default, each counted once per epoch
-EPOCHS = (5, 100)  # the fewest and the most by default
 QUICK = {"epochs": 10, "train": 1500, "test": 360}
 BLACK_BORDER = ("digits", "mnist", "fashion_mnist")  # what lies beside the image is known
 
@@ -83,8 +80,8 @@ BLACK_BORDER = ("digits", "mnist", "fashion_mnist")  # what lies beside the imag
     "--epochs",
     type=click.IntRange(min=1),
     default=None,
-    help=f"Epochs of training.  [default: as many as see {TRAINED_IMAGES:,} images, "
-    f"{EPOCHS[0]} to {EPOCHS[1]}: {round(TRAINED_IMAGES / 1437)} for digits]",
+    help="Epochs of training.  [default: by model and number of images, 5 to 100: 60 for digits, 100 for "
+    "Transformers]",
 )
 @click.option("--mixed-precision", is_flag=True, help="Train in 16 bits, which is faster on a GPU.")
 @click.option(
@@ -141,12 +138,11 @@ def main(
     if quick:
         images = shorten(images)
         epochs = epochs or QUICK["epochs"]
-    count = len(images.train)
-    recipe = image_training.Recipe(
-        model=model_name,
+    recipe = image_training.make_recipe(
+        model_name,
+        len(images.train),
+        epochs=epochs,
         attention=attention,
-        epochs=epochs or int(np.clip(round(TRAINED_IMAGES / count), *EPOCHS)),
-        batch_size=int(np.clip(count // 5, 8, 256)),
         augmentation=image_training.Augmentation(
             flip=flip, fill="constant" if source in BLACK_BORDER else "reflect"
         ),

@@ -9,6 +9,7 @@ part of it.
 import contextlib
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 import keras
 import numpy as np
@@ -45,7 +46,7 @@ class Recipe:
     """A key of `image_models.ATTENTIONS`, for `mobile_cnn`."""
     width: int | None = None
     """Width of the model, where not its default."""
-    epochs: int = 30
+    epochs: int = 60
     batch_size: int = 256
     learning_rate: float = 6e-3
     weight_decay: float = 0.02
@@ -56,6 +57,46 @@ class Recipe:
     mixed_precision: bool = False
     """Whether training computes in 16 bits; the model that comes out is float32."""
     seed: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """How long a model is trained where nobody says otherwise, and in which steps."""
+
+    images: int
+    """Images seen, each counted once per epoch."""
+    batch_size: int
+    learning_rate: float
+
+
+SCHEDULES = {
+    "mobile_cnn": Schedule(86_000, 256, 6e-3),
+    # Transformers take more steps, and smaller ones, to learn what a convolution is made for.
+    "vit_tiny": Schedule(144_000, 64, 3e-3),
+    "swin_tiny": Schedule(144_000, 64, 3e-3),
+}
+EPOCHS = (5, 100)
+"""The fewest and the most that a schedule asks for."""
+
+
+def make_recipe(model: str, num_images: int, *, epochs: int | None = None, **options: Any) -> Recipe:
+    """The recipe of a model for so many training images.
+
+    Args:
+        model: A key of `image_models.BUILDERS`.
+        num_images: Number of training images.
+        epochs: By default as many as the model's schedule asks for.
+        **options: Other fields of `Recipe`.
+
+    """
+    schedule = SCHEDULES[model]
+    return Recipe(
+        model=model,
+        epochs=epochs or int(np.clip(round(schedule.images / num_images), *EPOCHS)),
+        batch_size=int(np.clip(num_images // 5, 8, schedule.batch_size)),
+        learning_rate=schedule.learning_rate,
+        **options,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

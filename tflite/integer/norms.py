@@ -31,6 +31,11 @@ FIRST_SHARE = {8: 1 / 256, 16: 1 / 65_536}
 variances do not set its range; the second pass makes up for it."""
 LEAST_SHARE = {8: 1e-5, 16: 1e-9}
 """Bits -> variances below this share of the largest count as none: an integer has no steps for them."""
+_SINGLE_SHARE = 1 / 100
+"""As `FIRST_SHARE`, where exponentials stand for the roots."""
+_SINGLE_ROOM = 1.5
+_LEAST_REST = 0.003
+"""Share below which the delegate refuses to add epsilon; it is within the rounding."""
 ROOM = 2.0
 """Factor by which the second pass's ranges exceed the real ones, for the errors that it corrects."""
 
@@ -98,6 +103,8 @@ def rewrite(graph: Any, norms: list[Norm], ranges: Mapping[int, Range], bits: in
         epsilon = max(norm.epsilon, high * LEAST_SHARE[bits])
         if bits == 8 and _is_single(graph, norm) and curves.spans((low, high), norm.epsilon):
             operators += _single_form(graph, norm, (low, high))
+        elif bits == 8 and _is_single(graph, norm) and curves.spans(_left_uneven(norm, (low, high))):
+            operators += _single_form_twice(graph, norm, (low, high), room)
         elif high > UNEVEN[bits] * max(low, epsilon):
             operators += _form(graph, norm, epsilon, max(epsilon, high * FIRST_SHARE[bits]), room)
         else:
@@ -160,11 +167,40 @@ def _single_form(graph: Any, norm: Norm, bounds: Range) -> list[Any]:
     wide, narrow = Chain(graph, norm.x), Chain(graph, norm.variance)
     narrow.operators = wide.operators
     centred = norm.x if norm.mean is None else wide.add("SUB", norm.x, norm.mean)
-    shape = [int(size) for size in graph.subgraphs[0].tensors[norm.variance].shape]
-    variance = editing.add_tensor(graph.subgraphs[0], shape, _FLOAT)
-    wide.add("MEAN", wide.add("MUL", centred, centred), norm.axes, target=variance, keepDims=True)
+    variance = _mean_of_squares(graph, norm, wide, centred)
     root = curves.add_power(narrow, variance, bounds, 0.5, norm.epsilon)
     return _finished(norm, wide, centred, root)
+
+
+def _single_form_twice(graph: Any, norm: Norm, bounds: Range, room: dict[int, float]) -> list[Any]:
+    """Return that form with two factors in a row, where one root would span more than int8 has steps for."""
+    wide, narrow, again = Chain(graph, norm.x), Chain(graph, norm.variance), Chain(graph, norm.variance)
+    narrow.operators = wide.operators
+    centred = norm.x if norm.mean is None else wide.add("SUB", norm.x, norm.mean)
+    variance = _mean_of_squares(graph, norm, wide, centred)
+    root = curves.add_power(narrow, variance, (0.0, bounds[1]), 0.5, bounds[1] * _SINGLE_SHARE)
+    first = wide.add("MUL", centred, root)
+    total = _mean_of_squares(graph, norm, wide, first)
+    if norm.epsilon > bounds[1] * _SINGLE_SHARE * _LEAST_REST:
+        rest = narrow.add("MUL", narrow.add("MUL", root, root), norm.epsilon)
+        total = narrow.add("ADD", total, rest)
+    factor = curves.add_power(again, total, _left_uneven(norm, bounds), 0.5)
+    room.update({int(op.outputs[0]): ROOM for op in again.operators} | {first: ROOM, total: ROOM})
+    wide.operators += again.operators
+    return _finished(norm, wide, first, factor)
+
+
+def _left_uneven(norm: Norm, bounds: Range) -> Range:
+    """Return the range of variances after the first of two factors, and what rounding adds to its ends."""
+    first = bounds[1] * _SINGLE_SHARE
+    low, high = ((variance + norm.epsilon) / (variance + first) for variance in bounds)
+    return low / _SINGLE_ROOM, high * _SINGLE_ROOM
+
+
+def _mean_of_squares(graph: Any, norm: Norm, chain: Chain, values: int) -> int:
+    shape = [int(size) for size in graph.subgraphs[0].tensors[norm.variance].shape]
+    mean = editing.add_tensor(graph.subgraphs[0], shape, _FLOAT)
+    return chain.add("MEAN", chain.add("MUL", values, values), norm.axes, target=mean, keepDims=True)
 
 
 def _mean_square(graph: Any, norm: Norm, chain: Chain, values: int) -> list[int]:

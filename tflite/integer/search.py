@@ -21,7 +21,6 @@ from keras_attention.tflite import weight_rounding
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.integer import affine
 from keras_attention.tflite.integer import coverage
-from keras_attention.tflite.integer import curves
 from keras_attention.tflite.integer import forms
 from keras_attention.tflite.integer import graph_writer
 from keras_attention.tflite.integer import masks
@@ -112,7 +111,7 @@ def prepare(content: bytes, samples: Mapping[str, np.ndarray], bits: int, *, who
     if gathered:
         changes.append(f"{gathered} chains of factors and addends gathered")
     if bits == 8:
-        single_rows.rewrite(graph, ranges)
+        room |= single_rows.rewrite(graph, ranges)
     forms.rewrite(graph, bits, ranges)
     layer_names.complete(graph)
     place = graphs.remove_unused(graph)
@@ -130,7 +129,7 @@ def _short_rows(graph: Any, samples: Mapping[str, np.ndarray]) -> frozenset[int]
         return frozenset()
     trial = graphs.write_graph(trial)
     ranges = calibration.collect_ranges(trial, samples, list(sums.values())).by_kind["minmax"]
-    return frozenset(result for result, total in sums.items() if curves.spans(ranges[total]))
+    return frozenset(result for result, total in sums.items() if single_rows.has_steps(ranges[total]))
 
 
 def to_integers(

@@ -21,6 +21,8 @@ from keras_attention.tflite.integer.scales import Range
 
 _PRODUCTS = ("CONV_2D", "FULLY_CONNECTED")
 _MIXING = ("BATCH_MATMUL", "MUL")
+WIDEST_SUM = 256.0
+"""Ratio of the ends of a sum's range up to which int8 has a step for the smallest."""
 
 
 def split_softmax(graph: Any, only: frozenset[int] | None = None) -> dict[int, int]:
@@ -51,6 +53,12 @@ def split_softmax(graph: Any, only: frozenset[int] | None = None) -> dict[int, i
         operators[-1:], sums[result] = _quotient(graph, subgraph, operator, shape)
     subgraph.operators = operators
     return sums
+
+
+def has_steps(bounds: Range) -> bool:
+    """Tell whether exponentials can be divided by sums of this range in int8."""
+    low, high = bounds
+    return 0.0 < low <= high <= WIDEST_SUM * low
 
 
 def _through_views(graph: Any, operator: Any, step: Any) -> Any:
@@ -85,19 +93,28 @@ def _quotient(graph: Any, subgraph: Any, operator: Any, shape: list[int]) -> tup
     return chain.operators, total
 
 
-def rewrite(graph: Any, ranges: Mapping[int, Range]) -> None:
+def rewrite(graph: Any, ranges: Mapping[int, Range]) -> dict[int, float]:
     """Put operators that the delegate has in int8 in the place of those that one row needs.
 
     Args:
         graph: the float graph, changed in place.
         ranges: tensor index -> range of the float activations.
+
+    Returns:
+        Tensor index -> factor by which its range must exceed the real one: int8 rounding moves it that far.
     """
     subgraph = graph.subgraphs[0]
     operators = []
+    room: dict[int, float] = {}
     for operator in subgraph.operators:
-        form = _FORMS.get(graphs.operator_name(graph, operator))
-        operators += (form and form(graph, operator, ranges)) or [operator]
+        name = graphs.operator_name(graph, operator)
+        form = _FORMS.get(name)
+        written = form(graph, operator, ranges) if form else None
+        if name == "DIV" and written is None:
+            written = _corrected_quotient(graph, operator, ranges, room)
+        operators += written or [operator]
     subgraph.operators = operators
+    return room
 
 
 def _exponential(graph: Any, operator: Any, ranges: Mapping[int, Range]) -> list[Any] | None:
@@ -122,6 +139,39 @@ def _quotient_of_few(graph: Any, operator: Any, ranges: Mapping[int, Range]) -> 
     reciprocal = curves.add_power(chain, y, bounds, 1.0)
     chain.add("MUL", x, reciprocal, target=result)
     return chain.operators
+
+
+def _corrected_quotient(
+    graph: Any, operator: Any, ranges: Mapping[int, Range], room: dict[int, float]
+) -> list[Any] | None:
+    """Divide exponentials by their sum twice, where the sum spans more than int8 has steps for.
+
+    The smallest sums are rounded by half of themselves at most, so the quotients add up to about 1; what they
+    do add up to is in range, and divides them once more.
+    """
+    (x, total), result = map(int, operator.inputs), int(operator.outputs[0])
+    subgraph = graph.subgraphs[0]
+    producers = {int(op.outputs[0]): op for op in subgraph.operators}
+    adding = producers.get(total)
+    low, high = ranges.get(total, (0.0, 0.0))
+    if adding is None or graphs.operator_name(graph, adding) != "SUM" or int(adding.inputs[0]) != x:
+        return None
+    if operator.builtinOptions.fusedActivationFunction or not adding.builtinOptions.keepDims:
+        return None
+    if int(np.prod(subgraph.tensors[total].shape)) > curves.FEW or not has_steps((low, high)):
+        return None
+    quotients, sums = Chain(graph, result), Chain(graph, total)
+    rough = quotients.add("MUL", x, curves.add_power(sums, total, (low, high), 1.0))
+    again = Chain(graph, total)
+    about_one = again.add("SUM", rough, int(adding.inputs[1]), keepDims=True)
+    off = 1.1 / (1.0 - high / low / (2 * WIDEST_SUM))  # the curve and half a step
+    factor = curves.add_power(again, about_one, (1.0 / off, off), 1.0)
+    # Without rounding the sum is 1, which says nothing of how far the curve must reach.
+    room.update({int(op.outputs[0]): off**2 for op in again.operators})
+    room[rough] = off
+    last = Chain(graph, result)
+    last.add("MUL", rough, factor, target=result)
+    return [*sums.operators, *quotients.operators, *again.operators, *last.operators]
 
 
 def _product_of_one_row(graph: Any, operator: Any, ranges: Mapping[int, Range]) -> list[Any] | None:
