@@ -117,7 +117,7 @@ def swin_tiny(
     *,
     patch_size: int | None = None,
     window_size: int = 4,
-    width: int = 32,
+    width: int = 48,
     head_dim: int = 16,
     num_stages: int = 2,
     dropout: float = 0.1,

@@ -288,6 +288,22 @@ class TestModels:
         assert np.isfinite(image_training.answers(model, images)[0]).all()
 
 
+@pytest.mark.parametrize(
+    ("model", "num_images", "epochs", "expected"),
+    [
+        ("mobile_cnn", 1437, None, (60, 256, 6e-3)),
+        ("vit_tiny", 1437, None, (100, 64, 3e-3)),
+        ("swin_tiny", 50_000, None, (5, 64, 3e-3)),
+        ("mobile_cnn", 31, None, (100, 8, 6e-3)),
+        ("mobile_cnn", 700, 7, (7, 140, 6e-3)),
+    ],
+)
+def test_recipes(model, num_images, epochs, expected):
+    recipe = image_training.make_recipe(model, num_images, epochs=epochs, seed=3)
+    assert (recipe.epochs, recipe.batch_size, recipe.learning_rate) == expected
+    assert (recipe.model, recipe.seed) == (model, 3)
+
+
 class TestPictures:
     def test_rollout_by_hand(self):
         # One block, two patches, one head: half of the uniform start stays, the other half goes as attended.

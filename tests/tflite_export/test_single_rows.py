@@ -1,5 +1,7 @@
 """Attention of one query and norms of few vectors in the int8 operators of the delegate."""
 
+import keras
+import keras_files
 import numpy as np
 import pytest
 import tiny_graphs
@@ -164,3 +166,30 @@ def test_a_second_quotient_corrects_coarse_sums():
     assert 3 < sharp.sum() < 100
     share = np.square(found[sharp] - expected[sharp]).sum() / np.square(expected[sharp]).sum()
     assert 10 * np.log10(1 / share) > 36
+
+
+@pytest.mark.parametrize(
+    ("least", "num_roots"),
+    [
+        (0.4, 0),  # variances span a factor of some 15: one curve
+        (0.15, 0),  # of some 600: two in a row
+        (0.02, 2),  # beyond what two can do: roots outside of the delegate
+    ],
+)
+def test_a_norm_of_one_vector(least, num_roots):
+    """LayerNorm of a pooled image: in one piece, unless int8 has no steps for the variances."""
+    keras.utils.set_random_seed(5)
+    inputs = keras.Input((8,), name="x")
+    x = keras.layers.LayerNormalization(epsilon=1e-6)(keras.layers.Dense(8, use_bias=False)(inputs))
+    model = keras.Model(inputs, keras.layers.Dense(5, bias_initializer="normal")(x))
+    rng = np.random.default_rng(13)
+    values = rng.permutation(rng.normal(size=(128, 8)) * np.geomspace(least, 1.0, 128)[:, None])
+    samples = {"x": values.astype("float32")}
+    content = keras_files.float_file(model)
+    made = quantization.quantize(content, "int8_full", samples, io_dtype="int8").content
+    names = tiny_graphs.operator_names(graphs.read_graph(made))
+    assert names.count("RSQRT") == num_roots and ("ELU" in names) == (num_roots == 0)
+    assert runtime.is_fully_delegated(made) == (num_roots == 0)
+    expected = runtime.run_samples(content, samples)[0]
+    noise = runtime.run_samples(made, samples)[0] - expected
+    assert 10 * np.log10(np.square(expected).sum() / np.square(noise).sum()) > (15 if num_roots else 22)
