@@ -127,6 +127,8 @@ def main(
         raise click.UsageError(f"--attention is for mobile_cnn; {model_name} has its own.")
     if model_name == "mobile_cnn":
         attention = None if attention == "none" else attention or "cbam"
+    if precision == "int8_full" and input_dtype == "float32":
+        raise click.UsageError("--precision int8_full has no floats: leave --input-dtype at uint8.")
     screen = console.Console()
     try:
         images = image_data.load(source, image_size)
@@ -189,7 +191,9 @@ def train_and_convert(
         model, images.test, images.test_labels, images.classes, out / "attention.png"
     )
     if picture is None:
-        screen.print("A network without attention has nothing to draw: no attention.png.")
+        screen.print("A network without attention has nothing to draw.")
+        if (out / "attention.png").exists():
+            screen.print(f"note: {out / 'attention.png'} is of an earlier run.", style="yellow", markup=False)
     else:
         written.append(picture)
     metrics = {

@@ -38,7 +38,7 @@ def cast(graph: Any) -> None:
     for index in graphs.indices(subgraph.inputs):
         tensor = subgraph.tensors[index]
         readers = _readers(subgraph, index)
-        if graphs.tensor_type(tensor) not in _BYTES or _scales(tensor) != [(1.0, 0)]:
+        if not are_plain(tensor):
             continue
         if all(graphs.operator_name(graph, op) == "DEQUANTIZE" for op in readers):
             tensor.quantization = None
@@ -47,6 +47,11 @@ def cast(graph: Any) -> None:
                 "outDataType": schema.TensorType.FLOAT32,
             }
             _replace(graph, readers, "CAST", 1, **options)
+
+
+def are_plain(tensor: Any) -> bool:
+    """Tell whether a tensor holds bytes that stand for themselves: with a step of 1 and zero at 0."""
+    return graphs.tensor_type(tensor) in _BYTES and _scales(tensor) == [(1.0, 0)]
 
 
 def _readers(subgraph: Any, index: int) -> list[Any]:

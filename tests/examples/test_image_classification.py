@@ -401,6 +401,11 @@ class TestScript:
                 "--attention is for mobile_cnn; vit_tiny has its own.",
             ),
             (("--attention", "none_such"), 2, "'none_such' is not one of"),
+            (
+                ("--precision", "int8_full", "--input-dtype", "float32"),
+                2,
+                "--precision int8_full has no floats: leave --input-dtype at uint8.",
+            ),
             (("--data", folder), 1, "Error: Class 'empty' of --data"),
             (("--data", "digits", "--image-size", 16), 1, "Error: --image-size is for a folder of images."),
             (("--data", "digits", "--out", blocked / "deep"), 1, "Error: "),

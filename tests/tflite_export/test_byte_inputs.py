@@ -90,6 +90,18 @@ def test_a_model_of_bytes_is_one_piece_and_quantized_again(precision, tmp_path):
     assert result.report.delegate_partitions == 1 and result.report.fully_delegated
     (entry,) = graphs.interface(graphs.read_graph(result.content))["inputs"]
     assert (entry["dtype"], entry["scale"], entry["zero_point"]) == ("uint8", 1.0, 0)
+    findings = {finding.code: finding for finding in tflite.check(tmp_path / "model.tflite")}
+    assert "pass the bytes as they are" in str(findings["KA214"])
     if precision == "float32":
+        assert "KA209" not in findings, "the file is not quantized"
         again = tflite.quantize(tmp_path / "model.tflite", calibration=images, verbose=0)
         assert again.report.fully_delegated and again.report.sqnr_db > 25
+
+
+def test_no_cast_is_said_to_stay_float():
+    image = keras.Input((5, 7, 3), dtype="uint8", name="image")
+    x = keras.layers.Conv2D(4, 3)(keras.layers.Rescaling(1 / 255)(image))
+    model = keras.Model(image, keras.layers.Dense(3)(keras.layers.Flatten()(x)))
+    images = np.random.default_rng(7).integers(0, 256, (32, 5, 7, 3), np.uint8)
+    report = tflite.convert(model, precision="int16x8", calibration=images, verbose=0).report
+    assert "DEQUANTIZE" in report.operators and "CAST" not in " ".join(report.remarks)

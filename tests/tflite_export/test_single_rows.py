@@ -7,6 +7,7 @@ import pytest
 import tiny_graphs
 from tiny_graphs import compared
 
+from keras_attention import AttentionPooling
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import quantization
 from keras_attention.tflite import runtime
@@ -193,3 +194,24 @@ def test_a_norm_of_one_vector(least, num_roots):
     expected = runtime.run_samples(content, samples)[0]
     noise = runtime.run_samples(made, samples)[0] - expected
     assert 10 * np.log10(np.square(expected).sum() / np.square(noise).sum()) > (15 if num_roots else 22)
+
+
+@pytest.mark.parametrize(("most", "is_pooled"), [(1.0, True), (12.0, False)])
+def test_products_are_summed_in_one_where_that_is_exacter(most, is_pooled):
+    """Quiet samples, whose products int8 would round to nothing beside those of loud and sharp ones."""
+    keras.utils.set_random_seed(4)
+    inputs = keras.Input((20, 8), name="x")
+    x = AttentionPooling()(keras.layers.Dense(8)(inputs))
+    model = keras.Model(inputs, keras.layers.Dense(5)(x))
+    rng = np.random.default_rng(4)
+    values = (rng.normal(size=(96, 20, 8)) + 1) * np.geomspace(min(0.2, most), most, 96)[:, None, None]
+    samples = {"x": rng.permutation(values).astype("float32")}
+    content = keras_files.float_file(model)
+    found = quantization.quantize(content, "int8_full", samples, io_dtype="int8")
+    names = tiny_graphs.operator_names(graphs.read_graph(found.content))
+    assert ("BATCH_MATMUL" not in names) == is_pooled
+    assert any("exacter" in change for change in found.changes) != is_pooled
+    assert runtime.is_fully_delegated(found.content) == is_pooled
+    expected = runtime.run_samples(content, samples)[0]
+    noise = runtime.run_samples(found.content, samples)[0] - expected
+    assert 10 * np.log10(np.square(expected).sum() / np.square(noise).sum()) > 20

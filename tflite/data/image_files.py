@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_attention.tflite.model_signature import TensorSpec
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 _COLORS = {1: "grayscale", 3: "rgb", 4: "rgba"}
 
 
@@ -45,7 +45,9 @@ def read_images(argument: str, files: Sequence[tuple[Path, int]], spec: TensorSp
         try:
             image = keras.utils.load_img(file, color_mode=color, target_size=size, interpolation="bilinear")
         except OSError as error:  # Pillow's own errors are kinds of it
-            raise ValueError(f"`{argument}`: the image {str(file)!r} can't be read: {error}") from error
+            # It read from memory, whose address says nothing.
+            reason = "no image that Pillow knows" if "BytesIO" in str(error) else error
+            raise ValueError(f"`{argument}`: the image {str(file)!r} can't be read: {reason}") from error
         values = keras.utils.img_to_array(image, data_format="channels_last", dtype="uint8")
         values = values if len(shape) == 3 else values[..., 0]
         yield [values] if label < 0 else (values, np.int64(label))

@@ -19,7 +19,7 @@ from keras_attention.tflite.model_signature import TensorSpec
 
 TARGETS = "targets"
 """Name of the array in an .npz file that holds what the model should answer."""
-_ALLOWED = "an .npz, .npy or .csv file, or a folder of .csv files or of images (.png, .jpg, .bmp)"
+_ALLOWED = "an .npz, .npy or .csv file, or a folder of .csv files or of images (.png, .jpg, .bmp, .webp)"
 _SUFFIXES = (".csv", *image_files.SUFFIXES)
 
 

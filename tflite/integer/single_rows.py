@@ -174,9 +174,22 @@ def _corrected_quotient(
     return [*sums.operators, *quotients.operators, *again.operators, *last.operators]
 
 
-def _product_of_one_row(graph: Any, operator: Any, ranges: Mapping[int, Range]) -> list[Any] | None:
+def pool(graph: Any) -> int:
+    """Write each product of one row of weights with a matrix as products and their sum; return how many."""
+    subgraph = graph.subgraphs[0]
+    operators = []
+    count = 0
+    for operator in subgraph.operators:
+        is_product = graphs.operator_name(graph, operator) == "BATCH_MATMUL"
+        written = _product_of_one_row(graph, operator) if is_product else None
+        count += written is not None
+        operators += written or [operator]
+    subgraph.operators = operators
+    return count
+
+
+def _product_of_one_row(graph: Any, operator: Any) -> list[Any] | None:
     """Multiply each value of a row with the row of the matrix that it is for, and add these up."""
-    del ranges
     subgraph = graph.subgraphs[0]
     options, (row, matrix), (result,) = operator.builtinOptions, operator.inputs, operator.outputs
     first, second = ([int(size) for size in subgraph.tensors[t].shape] for t in (row, matrix))
@@ -194,7 +207,6 @@ def _product_of_one_row(graph: Any, operator: Any, ranges: Mapping[int, Range]) 
 
 
 _FORMS: dict[str, Callable[[Any, Any, Mapping[int, Range]], list[Any] | None]] = {
-    "BATCH_MATMUL": _product_of_one_row,
     "DIV": _quotient_of_few,
     "EXP": _exponential,
 }

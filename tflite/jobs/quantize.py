@@ -41,6 +41,8 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     chosen = {name: value for name, value in vars(quantized).items() if name != "content"}
     float_file = _finished(content, keeps_layers=True)
     file = _finished(quantized.content, keeps_layers=job["precision"] in ("float32", "float16"))
+    described = inspection.describe(file)
+    chosen["left"] = [name for name in quantized.left if name in described["operators"]]
     (folder / "model.tflite").write_bytes(file)
     evaluation = load_samples(source, "evaluation", job["inputs"]) or {}
     measured = {"model": file}
@@ -58,7 +60,7 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     emit("measure", 0, 0)
     first = {name: values[0] for name, values in evaluation.items()}
     latency = runtime.measure_latency([float_file, file], first, seconds=LATENCY_SECONDS)
-    return {"quantization": chosen, "latency": latency, "file": inspection.describe(file)}
+    return {"quantization": chosen, "latency": latency, "file": described}
 
 
 def load_samples(folder: Path, kind: str, names: list[str]) -> dict[str, np.ndarray] | None:

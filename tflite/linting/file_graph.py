@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
+from keras_attention.tflite import byte_inputs
 from keras_attention.tflite import graph as graphs
 
 _SHOWN = 3
@@ -116,9 +117,9 @@ def has_scales(tensor: Any) -> bool:
 
 
 def is_quantized(graph: Any) -> bool:
-    """Tell whether an operator works on activations with fixed scales."""
+    """Tell whether an operator works on activations with fixed scales; bytes as inputs are none."""
     return any(
-        has_scales(tensor) and not graphs.is_constant(graph, tensor)
+        has_scales(tensor) and not graphs.is_constant(graph, tensor) and not byte_inputs.are_plain(tensor)
         for subgraph in graph.subgraphs
         for tensor in subgraph.tensors
     )

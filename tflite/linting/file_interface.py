@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from keras_attention.tflite import byte_inputs
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import runtime_versions
 from keras_attention.tflite.linting import file_graph
@@ -62,15 +63,17 @@ def quantized_interface(graph: Any) -> Iterator[Finding]:
                 continue
             scale, zero_point = tensor.quantization.scale[0], int(tensor.quantization.zeroPoint[0])
             kind = graphs.tensor_type(tensor)
+            cure = f"the value is ({kind}{_signed(-zero_point)}) * {scale:g}"
+            if side == "inputs":
+                cure = f"quantize with round(value / {scale:g}){_signed(zero_point)} and clip"
+                cure = "pass the bytes as they are" if byte_inputs.are_plain(tensor) else cure
             yield Finding(
                 "KA214",
                 "note",
                 f"{side[:-1]} {graphs.tensor_name(tensor)!r}",
                 f"{kind} with scale {scale:g} and zero point {zero_point}: real values from {limits[0]:g} to "
                 f"{limits[1]:g}",
-                f"quantize with round(value / {scale:g}){_signed(zero_point)} and clip"
-                if side == "inputs"
-                else f"the value is ({kind}{_signed(-zero_point)}) * {scale:g}",
+                cure,
             )
 
 
