@@ -254,6 +254,11 @@ def summarize(
     )
     screen.print(shown)
     screen.print(f"{images.name}, {images.split}", highlight=False)
+    if len(images.test) < 100:
+        points = 100 / len(images.test)
+        screen.print(
+            f"note: one test image is {points:.1f} points of accuracy.", style="yellow", highlight=False
+        )
     screen.print(f"trained in {seconds:.0f} s; written:")
     for path in written:
         screen.print(f"  {path}  {path.stat().st_size / 1000:.1f} kB", highlight=False)
