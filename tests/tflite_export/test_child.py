@@ -158,6 +158,9 @@ def test_ctrl_c_in_the_parent_ends_the_child(run, request):
     # a KeyboardInterrupt that falls into a hook of the garbage collector, such as JAX's, is lost
     request.addfinalizer(gc.enable)
     gc.disable()
+    # in a background job Python starts with the signal ignored
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
 
     def interrupt(*_):
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
