@@ -50,9 +50,8 @@ def render(results: dict[str, dict[str, Any]]) -> str:
         f"Best: {best}, {highest:.4f}. Better than the plain network of as many parameters by more than two "
         f"standard errors: {', '.join(better) or 'none'}; worse: {', '.join(worse) or 'none'}; no difference "
         f"that {seeds} seeds could show: {', '.join(equal) or 'none'}. {below} of {len(gains)} gains are "
-        "below zero: on these digits a wider network is at least as good as a gate. One test image is 0.28 "
-        "points, and nearly all are told apart without attention, so this says little of what it gains on "
-        "harder images."
+        "below zero. One test image is 0.28 points, and nearly all are told apart without attention: this "
+        "says little of harder images."
     )
     parts = [
         "# Which attention for my CNN?",

@@ -80,8 +80,8 @@ BLACK_BORDER = ("digits", "mnist", "fashion_mnist")  # what lies beside the imag
     "--epochs",
     type=click.IntRange(min=1),
     default=None,
-    help="Epochs of training.  [default: by model and number of images, 5 to 100: 60 for digits, 100 for "
-    "Transformers]",
+    help="Epochs of training.  [default: by model and number of images, "
+    f"{image_training.EPOCHS[0]} to {image_training.EPOCHS[1]}]",
 )
 @click.option("--mixed-precision", is_flag=True, help="Train in 16 bits, which is faster on a GPU.")
 @click.option(

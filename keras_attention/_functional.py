@@ -62,9 +62,8 @@ def add(x: Any, y: Any) -> Any:
 def softmax(logits: Any) -> Any:
     """Softmax over the last axis, also where it has a single entry, of which `ops.softmax` would warn."""
     if logits.shape[-1] == 1:
-        return ops.exp(
-            logits - logits
-        )  # 1, and NaN where a softmax has it; LiteRT's LOG_SOFTMAX is not delegated
+        # 1, and NaN where a softmax has it; a LOG_SOFTMAX would stay outside of the .tflite's delegate.
+        return ops.exp(logits - logits)
     return ops.softmax(logits, axis=-1)
 
 

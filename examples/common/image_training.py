@@ -37,29 +37,6 @@ class Augmentation:
 
 
 @dataclasses.dataclass(frozen=True)
-class Recipe:
-    """Everything that training depends on, besides the images."""
-
-    model: str = "mobile_cnn"
-    """A key of `image_models.BUILDERS`."""
-    attention: str | None = None
-    """A key of `image_models.ATTENTIONS`, for `mobile_cnn`."""
-    width: int | None = None
-    """Width of the model, where not its default."""
-    epochs: int = 60
-    batch_size: int = 256
-    learning_rate: float = 6e-3
-    weight_decay: float = 0.02
-    label_smoothing: float = 0.1
-    average: float = 0.97
-    """Momentum of the moving average of the weights."""
-    augmentation: Augmentation = dataclasses.field(default_factory=Augmentation)
-    mixed_precision: bool = False
-    """Whether training computes in 16 bits; the model that comes out is float32."""
-    seed: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
 class Schedule:
     """How long a model is trained where nobody says otherwise, and in which steps."""
 
@@ -75,6 +52,31 @@ SCHEDULES = {
     "vit_tiny": Schedule(144_000, 64, 3e-3),
     "swin_tiny": Schedule(144_000, 64, 3e-3),
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """Everything that training depends on, besides the images."""
+
+    model: str = "mobile_cnn"
+    """A key of `image_models.BUILDERS`."""
+    attention: str | None = None
+    """A key of `image_models.ATTENTIONS`, for `mobile_cnn`."""
+    width: int | None = None
+    """Width of the model, where not its default."""
+    epochs: int = 60
+    batch_size: int = SCHEDULES["mobile_cnn"].batch_size
+    learning_rate: float = SCHEDULES["mobile_cnn"].learning_rate
+    weight_decay: float = 0.02
+    label_smoothing: float = 0.1
+    average: float = 0.97
+    """Momentum of the moving average of the weights."""
+    augmentation: Augmentation = dataclasses.field(default_factory=Augmentation)
+    mixed_precision: bool = False
+    """Whether training computes in 16 bits; the model that comes out is float32."""
+    seed: int = 0
+
+
 EPOCHS = (5, 100)
 """The fewest and the most that a schedule asks for."""
 
