@@ -132,7 +132,7 @@ def of_different_sharpness(length, count, most):
 @pytest.mark.parametrize(
     ("length", "most", "num_sums"),
     [
-        (LENGTH, 2.0, 1),
+        (LENGTH, 6.0, 1),
         (LENGTH, 12.0, 1),
         (67, 12.0, 2),  # sums from 1 to 67: divided by twice
         (199, 12.0, 2),
