@@ -11,6 +11,8 @@ if __name__ != "keras_attention.tflite":
     )
 
 if TYPE_CHECKING:
+    from keras_attention.tflite.arm64.checking import check_arm64
+    from keras_attention.tflite.arm64.result import Arm64Check
     from keras_attention.tflite.benchmark_results import Benchmark
     from keras_attention.tflite.benchmark_results import FileTimes
     from keras_attention.tflite.benchmark_results import OperatorTime
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from keras_attention.tflite.verification import verify
 
 __all__ = [
+    "Arm64Check",
     "Benchmark",
     "Conversion",
     "ConversionError",
@@ -45,6 +48,7 @@ __all__ = [
     "Verification",
     "benchmark",
     "check",
+    "check_arm64",
     "convert",
     "convert_signatures",
     "inspect",
@@ -54,6 +58,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Arm64Check": "arm64.result",
     "Benchmark": "benchmark_results",
     "Conversion": "finishing",
     "ConversionError": "errors",
@@ -67,6 +72,7 @@ _MODULES = {
     "Verification": "verification",
     "benchmark": "benchmarking",
     "check": "linting.running",
+    "check_arm64": "arm64.checking",
     "convert": "conversion",
     "convert_signatures": "signatures",
     "inspect": "inspection",

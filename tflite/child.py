@@ -39,6 +39,7 @@ STAGES = {
     "time": "timing the files in turns",
     "profile": "timing each operator",
     "replay": "replaying the golden pairs",
+    "emulate": "running on emulated processors",
 }
 """What is being done, by stage."""
 LOG = "child.log"
