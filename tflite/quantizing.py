@@ -105,7 +105,7 @@ def quantize(
         found = _run(folder, {"task": "adopt"}, progress, title, foreign.limits())
         signature, outputs = _signature(found), [entry["name"] for entry in found["outputs"]]
         entries = entries if manifest is not None else found["entries"]
-        for key, side in (("features", "inputs"), ("labels", "outputs")):
+        for key, side in (("features", "inputs"), ("labels", "outputs"), ("attention", "outputs")):
             shapes = {entry["name"]: entry["shape"] for entry in found[side]}
             kinds = [entry["dtype"] for entry in found[side]]
             manifest_entries.name_axes(entries, key, shapes, kinds)
