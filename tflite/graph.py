@@ -203,8 +203,27 @@ def interface(graph: Any) -> dict[str, list[dict[str, Any]]]:
 
     Each has name, dtype, shape, scale and zero_point; the last two are None where it is not quantized.
     """
-    subgraph = graph.subgraphs[0]
     signature = graph.signatureDefs[0] if graph.signatureDefs else None
+    return _sides(graph.subgraphs[0], signature)
+
+
+def signature_interfaces(graph: Any) -> list[dict[str, Any]]:
+    """Return "key", "inputs" and "outputs" of each signature, as `interface` does.
+
+    A file without signatures has one here, with the key "".
+    """
+    if not graph.signatureDefs:
+        return [{"key": "", **interface(graph)}]
+    return [
+        {
+            "key": text(signature.signatureKey),
+            **_sides(graph.subgraphs[signature.subgraphIndex], signature),
+        }
+        for signature in graph.signatureDefs
+    ]
+
+
+def _sides(subgraph: Any, signature: Any) -> dict[str, list[dict[str, Any]]]:
     sides = {}
     for side in ("inputs", "outputs"):
         names = {entry.tensorIndex: text(entry.name) for entry in getattr(signature, side, None) or []}

@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
-NAMES = ("labels", "features")
+NAMES = ("labels", "features", "units")
+MAPS = "attention"
+SIDES = {"features": "inputs", "units": "inputs", "labels": "outputs", MAPS: "outputs"}
+"""Of which tensors an entry speaks."""
 TEXTS = ("description", "author", "license", "version")
-ALLOWED = (*NAMES, "sampling_rate_hz", "window_length", "preprocessing", *TEXTS)
+ALLOWED = (*NAMES, MAPS, "sampling_rate_hz", "window_length", "preprocessing", *TEXTS)
 _DEEPEST = 32
 """Nesting of free JSON beyond which it is taken for a loop; readers give up not far behind."""
 _LARGEST = 2**63
@@ -46,9 +49,11 @@ def name_axes(
 ) -> dict[str, Any]:
     """Return the entries with the lists of `key` by tensor name, after counting them.
 
+    "attention" stays a list of names.
+
     Args:
         entries: as `check_entries` returns them.
-        key: "labels", for outputs, or "features", for inputs.
+        key: "labels" or "attention", for outputs, or "features" or "units", for inputs.
         tensors: name -> shape with the batch axis, in order; None where a size is still open.
         kinds: the types of the tensors, such as "float32".
 
@@ -57,6 +62,8 @@ def name_axes(
     """
     if key not in entries:
         return dict(entries)
+    if key == MAPS:
+        return _check_maps(entries, list(tensors))
     what = "output" if key == "labels" else "input"
     value = entries[key]
     if not isinstance(value, Mapping):
@@ -83,10 +90,20 @@ def name_axes(
     return {**entries, key: value}
 
 
+def _check_maps(entries: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
+    unknown = [name for name in entries[MAPS] if name not in outputs]
+    if unknown:
+        raise ValueError(
+            f"`manifest`[{MAPS!r}] must list outputs of the model that are attention. Allowed: {outputs}. "
+            f"Received: {unknown[0]!r}"
+        )
+    return dict(entries)
+
+
 def _allowed_counts(key: str, shape: Sequence[int | None], dtype: str) -> tuple[int, ...]:
     """Return how many names may go with a tensor; none where anything may."""
     size = shape[-1] if len(shape) >= 2 else 1
-    if key == "features":
+    if key != "labels":
         return () if size is None else (size,)
     if size is None or dtype.startswith(("int32", "int64", "uint32", "bool")):
         return ()  # the output is the class number itself
@@ -97,6 +114,12 @@ def _check(key: str, value: Any) -> Any:
     plain = to_json(value, f"`manifest`[{key!r}]")
     if key in NAMES:
         return _check_names(key, plain)
+    if key == MAPS and not (
+        isinstance(plain, list) and plain and all(isinstance(name, str) and name for name in plain)
+    ):
+        raise TypeError(
+            f"`manifest`[{key!r}] must be a list of output names, as in ['scores']. Received: {value!r}"
+        )
     if key in TEXTS and not (isinstance(plain, str) and plain.strip()):
         raise TypeError(f"`manifest`[{key!r}] must be a text that is not empty. Received: {value!r}")
     if key == "sampling_rate_hz" and not (_is_number(plain) and plain > 0):

@@ -97,7 +97,11 @@ def check_arm64(
                 seconds=timeout,
             )
             outputs = comparison.compare(
-                here, answers, found["interface"]["outputs"], has_integers=found["has_integers"]
+                here,
+                answers,
+                found["interface"]["outputs"],
+                has_integers=found["has_integers"],
+                has_floats=found["has_floats"],
             )
             results.append(Arm64Processor(name, outputs, instructions))
     return Arm64Check(

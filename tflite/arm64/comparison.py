@@ -19,31 +19,51 @@ LEVELS = 255
 
 
 @dataclass(frozen=True)
+class Difference:
+    """Answers of one kind of kernels on a processor, against those on this machine.
+
+    Attributes:
+        largest: difference, in steps of the output's scale where it has one, else in its own unit.
+        allowed: how much of it is rounding; 0 where the bits must be equal.
+        equal: whether all bits are.
+    """
+
+    largest: float
+    allowed: float
+    equal: bool
+
+    @property
+    def passed(self) -> bool:
+        """Whether the answers are as they must be."""
+        return self.largest <= self.allowed
+
+
+@dataclass(frozen=True)
 class Arm64Output:
     """One output on one processor, against the same file on this machine.
 
     Attributes:
         name: of the output.
-        reference_difference: largest difference of the reference kernels' answers, 0 where all bits are equal.
-        reference_equal: whether all bits are equal.
-        difference: largest difference of XNNPACK's answers.
-        allowed: how much of it is rounding.
-        in_steps: whether differences are in steps of the output's scale; else in its own unit.
-        agreement: share of answers with the same largest entry; None for outputs of a single one.
+        in_steps: whether it is quantized, so that differences are in steps.
+        reference: of the plain kernels.
+        xnnpack: of the kernels that an app gets.
+        agreement: share of XNNPACK's answers with the same largest entry; None for outputs of a single one.
     """
 
     name: str
-    reference_difference: float
-    reference_equal: bool
-    difference: float
-    allowed: float
     in_steps: bool
+    reference: Difference
+    xnnpack: Difference
     agreement: float | None
 
     @property
     def passed(self) -> bool:
         """Whether the processor answers as it must."""
-        return self.reference_equal and self.difference <= self.allowed
+        return self.reference.passed and self.xnnpack.passed
+
+    def kernels(self) -> dict[str, Difference]:
+        """Return both comparisons, by what the kernels are called."""
+        return {"reference": self.reference, "XNNPACK": self.xnnpack}
 
 
 def compare(
@@ -52,35 +72,44 @@ def compare(
     specs: Sequence[Mapping[str, Any]],
     *,
     has_integers: bool,
+    has_floats: bool,
 ) -> tuple[Arm64Output, ...]:
     """Compare all outputs.
+
+    The reference kernels of floats are compiled to fused multiply-adds on arm64 and to two roundings on x86,
+    so only those of integers are equal to the bit.
 
     Args:
         here: kind of kernels -> one array per output, as `program.answer` gives them.
         there: the same of the emulated processor.
         specs: of the outputs, as `graph.interface` returns them.
-        has_integers: whether the file computes in integers anywhere.
+        has_integers: whether the file computes in integers, or from stored ones, anywhere.
+        has_floats: whether it computes in floats anywhere.
     """
     outputs = []
     for number, spec in enumerate(specs):
-        reference = here["reference"][number], there["reference"][number]
-        ours, theirs = here["xnnpack"][number], there["xnnpack"][number]
+        ours, theirs = ({kind: side[kind][number] for kind in side} for side in (here, there))
+        rounding = {kind: allowed(values, spec, has_integers=has_integers) for kind, values in ours.items()}
+        if not has_floats:
+            rounding["reference"] = 0.0
         outputs.append(
             Arm64Output(
                 name=spec["name"],
-                reference_difference=_difference(*reference),
-                reference_equal=_same_bits(*reference),
-                difference=_difference(ours, theirs),
-                allowed=allowed(ours, spec, has_integers=has_integers),
-                in_steps=ours.dtype.kind != "f" and spec["scale"] is not None,
-                agreement=_agreement(ours, theirs),
+                in_steps=ours["xnnpack"].dtype.kind != "f" and spec["scale"] is not None,
+                reference=_compare(ours["reference"], theirs["reference"], rounding["reference"]),
+                xnnpack=_compare(ours["xnnpack"], theirs["xnnpack"], rounding["xnnpack"]),
+                agreement=_agreement(ours["xnnpack"], theirs["xnnpack"]),
             )
         )
     return tuple(outputs)
 
 
+def _compare(ours: np.ndarray, theirs: np.ndarray, rounding: float) -> Difference:
+    return Difference(_difference(ours, theirs), rounding, _same_bits(ours, theirs))
+
+
 def allowed(answers: np.ndarray, spec: Mapping[str, Any], *, has_integers: bool) -> float:
-    """Return by how much XNNPACK on another processor may differ from these answers of this machine.
+    """Return by how much another processor may differ from these answers of this machine.
 
     Steps for a quantized output, nothing for other integers, which are class numbers or counts. A value that
     rounds to the other side of a step inside the file comes out as noise of that size, so float outputs of a

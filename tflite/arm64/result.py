@@ -132,11 +132,13 @@ class Arm64Check:
         for output in processor.outputs:
             start = f"{output.name}: " if len(processor.outputs) > 1 else ""
             unit = " (steps)" if output.in_steps else ""
-            found[f"{start}reference kernels equal those of {self.machine}"] = output.reference_equal
-            found[f"{start}largest difference with XNNPACK{unit}"] = output.difference
-            found[f"{start}allowed{unit}"] = output.allowed
+            for kernels, difference in output.kernels().items():
+                found[f"{start}{kernels} kernels equal to the bit"] = difference.equal
+                found[f"{start}{kernels} kernels differ by{unit}"] = difference.largest
+                found[f"{start}{kernels} kernels may differ by{unit}"] = difference.allowed
             if output.agreement is not None:
                 found[f"{start}same largest entry"] = formatting.percent(output.agreement)
+        found["compared with"] = self.machine
         found["samples"] = f"{self.samples}, {_said(self.source)}"
         if processor.instructions is not None:
             found["executed instructions per run"] = processor.total
@@ -168,20 +170,23 @@ class Arm64Check:
         table = Table(title=title, title_justify="left")
         table.add_column("processor")
         table.add_column("output", overflow="fold")
-        for column in ("reference kernels", "XNNPACK differs by", "allowed", "same class"):
-            table.add_column(column, justify="right")
+        table.add_column("kernels")
+        for column in ("differ by", "allowed", "same class"):
+            table.add_column(column, justify="right", no_wrap=True)
         for processor in self.processors:
             for output in processor.outputs:
                 unit = " steps" if output.in_steps else ""
-                table.add_row(
-                    processor.name,
-                    escape(manifests.printable(output.name)),
-                    "equal" if output.reference_equal else f"differ by {output.reference_difference:.3g}",
-                    f"{output.difference:.3g}{unit}",
-                    f"{output.allowed:.3g}{unit}",
-                    formatting.percent(output.agreement),
-                    style=None if output.passed else "red",
-                )
+                for kernels, difference in output.kernels().items():
+                    is_first = kernels == "reference"
+                    table.add_row(
+                        processor.name if is_first else "",
+                        escape(manifests.printable(output.name)) if is_first else "",
+                        kernels,
+                        "bits equal" if difference.equal else f"{difference.largest:.3g}{unit}",
+                        f"{difference.allowed:.3g}{unit}" if difference.allowed else "nothing",
+                        "" if is_first else formatting.percent(output.agreement),
+                        style=None if difference.passed else "red",
+                    )
         return table
 
     def instruction_table(self) -> Table:
@@ -208,15 +213,10 @@ def _said(source: str) -> str:
 
 def _faults(processor: str, output: Arm64Output, machine: str) -> list[str]:
     """Return what is wrong with an output, a sentence each."""
-    faults = []
-    where = f"{processor}, output {manifests.printable(output.name)!r}"
-    if not output.reference_equal:
-        faults.append(
-            f"{where}: the reference kernels differ from those of {machine} by {output.reference_difference:.3g}"
-        )
-    if not output.difference <= output.allowed:
-        unit = " steps" if output.in_steps else ""
-        faults.append(
-            f"{where}: XNNPACK differs by {output.difference:.3g}{unit}, where {output.allowed:.3g} is allowed"
-        )
-    return faults
+    unit = " steps" if output.in_steps else ""
+    return [
+        f"{processor}, output {manifests.printable(output.name)!r}: the {kernels} kernels answer "
+        f"{difference.largest:.3g}{unit} away from those on {machine}, where {difference.allowed:.3g} is allowed"
+        for kernels, difference in output.kernels().items()
+        if not difference.passed
+    ]

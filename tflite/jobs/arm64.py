@@ -43,7 +43,7 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
         ) from error
     arrays = {f"{kind}_{i}": array for kind in program.KINDS for i, array in enumerate(answers[kind])}
     np.savez(folder / "here.npz", **arrays)
-    return {**found, "samples": len(samples[0]), "has_integers": _has_integers(graph)}
+    return {**found, "samples": len(samples[0]), **_arithmetic(graph)}
 
 
 def _own_samples(
@@ -69,9 +69,10 @@ def _manifest(graph: Any, content: bytes, beside: str) -> dict[str, Any] | None:
     return manifests.read_embedded(graph)
 
 
-def _has_integers(graph: Any) -> bool:
-    """Whether the file computes in integers, or from stored ones, anywhere."""
-    return any(
+def _arithmetic(graph: Any) -> dict[str, bool]:
+    """Return whether the file computes in integers, or from stored ones, and whether in floats."""
+    operators = [(subgraph, o) for subgraph in graph.subgraphs for o in subgraph.operators or []]
+    quantized = (
         tensor.quantization is not None
         and tensor.quantization.scale is not None
         and len(tensor.quantization.scale) > 0
@@ -79,6 +80,13 @@ def _has_integers(graph: Any) -> bool:
         for subgraph in graph.subgraphs
         for tensor in subgraph.tensors
     )
+    floats = (
+        graphs.tensor_type(subgraph.tensors[index]) == "float32"
+        for subgraph, operator in operators
+        if graphs.operator_name(graph, operator) not in ("QUANTIZE", "DEQUANTIZE")
+        for index in graphs.indices(operator.outputs)
+    )
+    return {"has_integers": any(quantized), "has_floats": any(floats)}
 
 
 def _remarks(graph: Any) -> list[str]:

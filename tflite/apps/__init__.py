@@ -1,0 +1,1 @@
+"""Programs around a .tflite file: for Android and for the browser."""
