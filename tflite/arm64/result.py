@@ -216,7 +216,8 @@ def _faults(processor: str, output: Arm64Output, machine: str) -> list[str]:
     unit = " steps" if output.in_steps else ""
     return [
         f"{processor}, output {manifests.printable(output.name)!r}: the {kernels} kernels answer "
-        f"{difference.largest:.3g}{unit} away from those on {machine}, where {difference.allowed:.3g} is allowed"
+        f"{difference.largest:.3g}{unit} away from those on {machine}, where "
+        f"{difference.allowed:.3g} is allowed"
         for kernels, difference in output.kernels().items()
         if not difference.passed
     ]
