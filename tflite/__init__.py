@@ -11,6 +11,8 @@ if __name__ != "keras_attention.tflite":
     )
 
 if TYPE_CHECKING:
+    from keras_attention.tflite.apps.web.writing import WebPage
+    from keras_attention.tflite.apps.web.writing import web
     from keras_attention.tflite.benchmark_results import Benchmark
     from keras_attention.tflite.benchmark_results import FileTimes
     from keras_attention.tflite.benchmark_results import OperatorTime
@@ -43,6 +45,7 @@ __all__ = [
     "Report",
     "SignaturesConversion",
     "Verification",
+    "WebPage",
     "benchmark",
     "check",
     "convert",
@@ -51,6 +54,7 @@ __all__ = [
     "load_model",
     "quantize",
     "verify",
+    "web",
 ]
 
 _MODULES = {
@@ -65,6 +69,7 @@ _MODULES = {
     "Report": "report",
     "SignaturesConversion": "signatures",
     "Verification": "verification",
+    "WebPage": "apps.web.writing",
     "benchmark": "benchmarking",
     "check": "linting.running",
     "convert": "conversion",
@@ -73,6 +78,7 @@ _MODULES = {
     "load_model": "loading",
     "quantize": "quantizing",
     "verify": "verification",
+    "web": "apps.web.writing",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one that exists

@@ -12,6 +12,7 @@ from keras_attention.tflite.commands.inspect import inspect
 from keras_attention.tflite.commands.quantize import quantize
 from keras_attention.tflite.commands.report import report
 from keras_attention.tflite.commands.verify import verify
+from keras_attention.tflite.commands.web import web
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -27,6 +28,7 @@ main.add_command(inspect)
 main.add_command(quantize)
 main.add_command(report)
 main.add_command(verify)
+main.add_command(web)
 
 
 if __name__ == "__main__":
