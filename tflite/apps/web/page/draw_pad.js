@@ -70,6 +70,12 @@ export class DrawPad {
     context.lineWidth = PEN;
     context.lineCap = "round";
     context.lineJoin = "round";
+    if (!this.strokes.length) {
+      context.fillStyle = "#667";
+      context.font = "22px system-ui, sans-serif";
+      context.textAlign = "center";
+      context.fillText("Draw here", SIDE / 2, SIDE / 2 + 8);
+    }
     for (const stroke of this.strokes) {
       context.beginPath();
       for (const [x, y] of stroke) context.lineTo(x, y);

@@ -24,9 +24,8 @@ export class Panel {
     const facts = [precision && `${precision} file`, `${plain(Math.round(bytes / 1000))} kB`];
     for (const [key, value] of Object.entries(texts)) if (key !== "description") facts.push(`${key}: ${value}`);
     return element(
-      "section",
+      "div",
       { class: "head" },
-      element("h2", {}, this.entry.name),
       texts.description ? element("p", {}, texts.description) : null,
       element("p", { class: "soft" }, facts.filter(Boolean).join(" · ")),
       ...this.entry.remarks.map((remark) => element("p", { class: "soft" }, remark)),
@@ -85,11 +84,11 @@ export class Panel {
       element(
         "div",
         { class: "columns" },
-        element("section", {}, element("h3", {}, "Input"), this.makeSignatures(), this.makeSamples(), ...this.inputs.map((input) => input.element)),
+        element("section", {}, element("h2", {}, "Input"), this.makeSignatures(), this.makeSamples(), ...this.inputs.map((input) => input.element)),
         element(
           "section",
           { class: "answers", "aria-label": "Answer", "aria-live": "off" },
-          element("h3", {}, "Answer"),
+          element("h2", {}, "Answer"),
           ...Array.from(this.views.values(), (view) => view.element),
           this.clock,
           this.unseen,

@@ -14,35 +14,26 @@ const RADIUS_STEP = 0.125;
  * Args: images as arrays of `height * width` numbers from 0 (paper) to 1 (ink).
  */
 export function styleOf(images, height, width) {
-  const sums = { top: 0, bottom: 0, left: 0, right: 0, ink: 0 };
-  let count = 0;
-  for (const image of images) {
-    const rows = [];
-    const columns = [];
-    image.forEach((ink, at) => {
-      if (ink > 0) {
-        rows.push(Math.floor(at / width));
-        columns.push(at % width);
-      }
-    });
-    if (!rows.length) continue;
-    count += 1;
-    sums.top += Math.min(...rows);
-    sums.bottom += Math.max(...rows) + 1;
-    sums.left += Math.min(...columns);
-    sums.right += Math.max(...columns) + 1;
-    sums.ink += image.reduce((sum, ink) => sum + ink, 0) / image.length;
-  }
-  if (!count) return { box: { top: 0.1, bottom: 0.9, left: 0.1, right: 0.9 }, ink: 0.2 };
-  return {
-    box: {
-      top: sums.top / count / height,
-      bottom: sums.bottom / count / height,
-      left: sums.left / count / width,
-      right: sums.right / count / width,
-    },
-    ink: sums.ink / count,
-  };
+  const found = images.filter((image) => image.some((ink) => ink > 0));
+  if (!found.length) return { box: { top: 0.1, bottom: 0.9, left: 0.1, right: 0.9 }, ink: 0.2 };
+  const boxes = found.map((image) => {
+    const [top, bottom] = extent(image, height, (at) => Math.floor(at / width));
+    const [left, right] = extent(image, width, (at) => at % width);
+    return { top, bottom, left, right };
+  });
+  const mean = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
+  const box = {};
+  for (const side of Object.keys(boxes[0])) box[side] = mean(boxes.map((one) => one[side]));
+  return { box, ink: mean(found.map(mean)) };
+}
+
+/** Where the ink starts and ends along an axis; a pixel that is half ink ends in its middle. */
+function extent(image, length, place) {
+  const most = new Float64Array(length);
+  image.forEach((ink, at) => (most[place(at)] = Math.max(most[place(at)], ink)));
+  const first = most.findIndex((ink) => ink > 0);
+  const last = most.findLastIndex((ink) => ink > 0);
+  return [(first + 1 - most[first]) / length, (last + most[last]) / length];
 }
 
 /** Pixels from 0 to 1, `height * width` of them, of strokes: lists of [x, y] with y downwards, any unit. */
