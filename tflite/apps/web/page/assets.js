@@ -5,7 +5,12 @@ const GZIP = [0x1f, 0x8b];
 /** The bytes of a file of the page. */
 export async function readAsset(path) {
   const embedded = document.querySelector(`script[data-path="${CSS.escape(path)}"]`);
-  if (embedded) return unpack(fromBase64(embedded.textContent));
+  const bytes = embedded ? await unpack(fromBase64(embedded.textContent)) : await load(path);
+  // Some servers unpack .gz on the way, some don't.
+  return path.endsWith(".gz") && GZIP.every((byte, at) => bytes[at] === byte) ? unpack(bytes) : bytes;
+}
+
+async function load(path) {
   let response;
   try {
     response = await fetch(path);
@@ -18,9 +23,7 @@ export async function readAsset(path) {
     );
   }
   if (!response.ok) throw new Error(`The file ${path} can't be loaded: the server answers ${response.status}.`);
-  const bytes = new Uint8Array(await response.arrayBuffer());
-  // Some servers unpack .gz on the way, some don't.
-  return path.endsWith(".gz") && GZIP.every((byte, at) => bytes[at] === byte) ? unpack(bytes) : bytes;
+  return new Uint8Array(await response.arrayBuffer());
 }
 
 /** The value in a JSON file of the page. */
