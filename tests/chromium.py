@@ -109,7 +109,9 @@ class Browser:
         """The value of a JavaScript expression in the page, or of the promise that it gives."""
         answer = self("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
-            raise RuntimeError(f"{expression[:200]}: {answer['exceptionDetails']['exception']['description']}")
+            raise RuntimeError(
+                f"{expression[:200]}: {answer['exceptionDetails']['exception']['description']}"
+            )
         return answer["result"].get("value")
 
     def drag(self, points):
@@ -121,7 +123,9 @@ class Browser:
     def press(self, key, code=0, text=""):
         """Press a key and let go: its name, its number, and the text that it types."""
         for kind in ("keyDown", "keyUp"):
-            self("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, text=text)
+            self(
+                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, text=text
+            )
 
     def choose_files(self, selector, *paths):
         """Choose files for the file input that a CSS selector names."""

@@ -104,7 +104,10 @@ def write(folder):
         "description": HOSTILE[0],
     }
     tokens = {"i0": rng.integers(0, 101, (101, 6)).astype("int32")}
-    pair = {"i0": rng.normal(size=(101, 5)).astype("float32"), "i1": rng.normal(size=(101, 3)).astype("float32")}
+    pair = {
+        "i0": rng.normal(size=(101, 5)).astype("float32"),
+        "i1": rng.normal(size=(101, 3)).astype("float32"),
+    }
     picture = {"i0": rng.integers(0, 256, (101, 9, 7, 3)).astype("float32")}
     digit = {"i0": pixels[::7]}
     wanted = {

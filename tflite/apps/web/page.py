@@ -31,7 +31,7 @@ _ONLY_OWN = "base-uri 'none'; form-action 'none'; img-src data: blob:; default-s
 
 
 def files(
-    models: Sequence[tuple[Description, bytes]],
+    models: Mapping[str, tuple[Description, bytes]],
     recordings: Sequence[Recording],
     runtime: runtime_package.Runtime,
     title: str,
@@ -41,7 +41,7 @@ def files(
     """Return what to write: path in the page's folder -> content; only index.html for a single file.
 
     Args:
-        models: descriptions and contents of the .tflite files.
+        models: name -> description and content of a .tflite file.
         recordings: what the page brings along.
         runtime: LiteRT.js.
         title: heading of the page.
@@ -52,9 +52,9 @@ def files(
     """
     assets = {_MODULE: gzip.compress(runtime.module, _LEVEL, mtime=0)}
     entries = []
-    for number, (description, content) in enumerate(models, 1):
+    for number, (name, (description, content)) in enumerate(models.items(), 1):
         path = f"models/{number}_{_plain(description.path.stem)}.tflite"
-        entries.append(page_data.model(description, path))
+        entries.append(page_data.model(name, description, path))
         assets[path] = content
     listed = []
     for number, recording in enumerate(recordings, 1):
@@ -121,7 +121,15 @@ def _folder_page(title: str) -> bytes:
 
 
 def _render(title: str, **values: Any) -> bytes:
-    known = {"style": "", "embedded": {}, "glue": "", "import_map": "", "entry": "", "glue_path": "", "notice": ""}
+    known = {
+        "style": "",
+        "embedded": {},
+        "glue": "",
+        "import_map": "",
+        "entry": "",
+        "glue_path": "",
+        "notice": "",
+    }
     version = runtime_package.VERSION
     return _template().render(title=title, runtime_version=version, **{**known, **values}).encode()
 

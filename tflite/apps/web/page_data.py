@@ -29,10 +29,11 @@ DTYPES = (
 TEXTS = ("description", "author", "license", "version")
 
 
-def model(description: Description, file: str) -> dict[str, Any]:
+def model(name: str, description: Description, file: str) -> dict[str, Any]:
     """Return the page's entry of a model.
 
     Args:
+        name: how the page calls it.
         description: of the .tflite file.
         file: its path in the page's folder.
 
@@ -43,7 +44,7 @@ def model(description: Description, file: str) -> dict[str, Any]:
         for tensor in (*signature.inputs, *signature.outputs):
             _check(tensor, description.file_name)
     return {
-        "name": description.path.stem,
+        "name": name,
         "file": file,
         "size_bytes": description.size_bytes,
         "precision": description.precision,
@@ -85,6 +86,7 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
         "zero_point": tensor.zero_point,
         "task": tensor.task,
         "names": list(tensor.names),
+        "units": list(tensor.units),
         "kind": tensor.kind,
         "normalization": None if scaling is None else {"mean": list(scaling.mean), "std": list(scaling.std)},
     }

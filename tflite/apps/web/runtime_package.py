@@ -55,7 +55,8 @@ def read(archive: str | Path | None = None) -> Runtime:
         path = Path(archive)
         if not path.is_file():
             raise FileNotFoundError(
-                f"`runtime` must be the file that `npm pack {NAME}@{VERSION}` writes. No such file: {str(path)!r}"
+                f"`runtime` must be the file that `npm pack {NAME}@{VERSION}` writes. "
+                f"No such file: {str(path)!r}"
             )
         return _unpack(_checked(path))
     cached = cache_folder() / ARCHIVE
@@ -78,8 +79,8 @@ def cache_folder() -> Path:
 def _fetch(cached: Path) -> None:
     npm = shutil.which("npm")
     by_hand = (
-        f"or run `npm pack {NAME}@{VERSION}` on another machine and give the file that it writes as `runtime` "
-        "(--runtime)"
+        f"or run `npm pack {NAME}@{VERSION}` on another machine and give the file that it writes as "
+        "`runtime` (--runtime)"
     )
     if npm is None:
         raise FileNotFoundError(
@@ -89,7 +90,12 @@ def _fetch(cached: Path) -> None:
         command = [npm, "pack", "--silent", "--ignore-scripts", f"{NAME}@{VERSION}"]
         try:
             done = subprocess.run(
-                command, cwd=folder, capture_output=True, text=True, timeout=MOST_SECONDS, stdin=subprocess.DEVNULL
+                command,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=MOST_SECONDS,
+                stdin=subprocess.DEVNULL,
             )
         except subprocess.TimeoutExpired as error:
             raise OSError(
@@ -99,7 +105,8 @@ def _fetch(cached: Path) -> None:
         if done.returncode != 0 or not packed.is_file():
             lines = done.stderr.strip().splitlines() or ["it says nothing"]
             raise OSError(
-                f"npm can't fetch {NAME}@{VERSION}: {lines[0]}. Check the network and npm's registry, {by_hand}."
+                f"npm can't fetch {NAME}@{VERSION}: {lines[0]}. Check the network and npm's registry, "
+                f"{by_hand}."
             )
         content = _checked(packed)
     cached.parent.mkdir(parents=True, exist_ok=True)
@@ -110,8 +117,8 @@ def _checked(path: Path) -> bytes:
     content = path.read_bytes()
     if base64.b64encode(hashlib.sha512(content).digest()).decode() != INTEGRITY:
         raise ValueError(
-            f"{str(path)!r} is not {NAME} {VERSION} as published: its SHA-512 differs. Remove it, and fetch it "
-            f"again by `npm pack {NAME}@{VERSION}`."
+            f"{str(path)!r} is not {NAME} {VERSION} as published: its SHA-512 differs. Remove it, and "
+            f"fetch it again by `npm pack {NAME}@{VERSION}`."
         )
     return content
 

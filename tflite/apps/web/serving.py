@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import http.server
 from pathlib import Path
+from typing import ClassVar
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
     # On Windows, Python's own table comes from the registry, where .js may be anything.
-    extensions_map = {
+    extensions_map: ClassVar[dict[str, str]] = {
         **http.server.SimpleHTTPRequestHandler.extensions_map,
         ".css": "text/css",
         ".html": "text/html",
@@ -40,4 +41,6 @@ def server(folder: Path, port: int) -> http.server.ThreadingHTTPServer:
     try:
         return http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
     except OSError as error:
-        raise OSError(f"Port {port} can't be used ({error.strerror}). Choose another: --serve PORT") from error
+        raise OSError(
+            f"Port {port} can't be used ({error.strerror}). Choose another: --serve PORT"
+        ) from error

@@ -18,11 +18,12 @@ async function load(path) {
     throw new Error(
       location.protocol === "file:"
         ? "This page was opened from disk, where browsers load nothing else. Serve its folder " +
-          "(python -m http.server), or write the page with --single-file."
+            "(python -m http.server), or write the page with --single-file."
         : `The file ${path} can't be loaded: no connection, and it is not stored on this device yet.`,
     );
   }
-  if (!response.ok) throw new Error(`The file ${path} can't be loaded: the server answers ${response.status}.`);
+  if (!response.ok)
+    throw new Error(`The file ${path} can't be loaded: the server answers ${response.status}.`);
   return new Uint8Array(await response.arrayBuffer());
 }
 
@@ -38,7 +39,9 @@ export function fromBase64(text) {
 
 async function unpack(bytes) {
   if (!globalThis.DecompressionStream) {
-    throw new Error("This browser can't unpack gzip: it is older than Chrome 80, Safari 16.4 or Firefox 113.");
+    throw new Error(
+      "This browser can't unpack gzip: it is older than Chrome 80, Safari 16.4 or Firefox 113.",
+    );
   }
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Uint8Array(await new Response(stream).arrayBuffer());

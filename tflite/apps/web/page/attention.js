@@ -12,13 +12,18 @@ export function overTime(real, tensor, length) {
   return relative(Array.from({ length }, (_, at) => weights[Math.floor((at * weights.length) / length)]));
 }
 
-/** The same for an image: `{rows, columns, weights}`, or null. */
+/**
+ * The same for an image: `{rows, columns, weights}`, or null.
+ *
+ * A map of rows and columns (and channels, which are averaged) lies over the image as it is; else the last
+ * axis counts patches, row after row.
+ */
 export function overImage(real, tensor, height, width) {
-  const shape = tensor.shape.slice(1);
-  if (shape.length === 3 && shape[0] > 1 && Math.abs(shape[0] / shape[1] - height / width) < 0.01) {
-    const [rows, columns, channels] = shape;
-    const weights = Array.from({ length: rows * columns }, (_, at) => mean(real, at * channels, channels));
-    return { rows, columns, weights: relative(weights) };
+  const [rows, columns, channels = 1] = tensor.shape.slice(1);
+  const isMap = tensor.shape.length >= 3 && rows <= height && columns <= width && rows > 1;
+  if (isMap && Math.abs(rows / columns - height / width) < 0.01) {
+    const places = Array.from({ length: rows * columns }, (_, at) => mean(real, at * channels, channels));
+    return { rows, columns, weights: relative(places) };
   }
   const weights = averageOverQueries(real, tensor);
   // A class token stands before the patches.

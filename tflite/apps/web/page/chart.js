@@ -6,6 +6,7 @@ const WIDTH = 640;
 const HEIGHT = 240;
 const BAND = 18;
 const COLOURS = 8;
+const STRONGEST = 0.5;
 
 /** A chart with a legend; `draw` shows a window. */
 export class Chart {
@@ -25,7 +26,12 @@ export class Chart {
       "ul",
       { class: "legend" },
       ...names.map((name, at) =>
-        element("li", {}, element("span", { class: `key colour-${at % COLOURS}`, "aria-hidden": "true" }), name),
+        element(
+          "li",
+          {},
+          element("span", { class: `key colour-${at % COLOURS}`, "aria-hidden": "true" }),
+          name,
+        ),
       ),
     );
     this.element = element("div", { class: "chart" }, drawing, legend, this.title);
@@ -48,19 +54,22 @@ export class Chart {
     });
     this.zero.setAttribute("y1", y(0));
     this.zero.setAttribute("y2", y(0));
-    const step = WIDTH / length;
-    this.bands.replaceChildren(
-      ...(weights ?? []).map((weight, row) =>
-        element("rect", {
-          x: (row * step).toFixed(2),
-          y: 0,
-          width: (step + 0.5).toFixed(2),
-          height: HEIGHT + BAND,
-          "fill-opacity": (weight * 0.5).toFixed(3),
-        }),
-      ),
-    );
+    this.bands.replaceChildren(...bandsOf(weights ?? [], WIDTH / length));
     const range = ` Values from ${least.toPrecision(3)} to ${most.toPrecision(3)}.`;
     this.title.textContent = title + range + (weights ? " Shaded: where the model looks." : "");
   }
+}
+
+/** One rectangle for each stretch of equal weights. */
+function bandsOf(weights, step) {
+  const starts = weights.flatMap((weight, at) => (weight === weights[at - 1] ? [] : [at]));
+  return starts.map((start, at) =>
+    element("rect", {
+      x: (start * step).toFixed(2),
+      y: 0,
+      width: (((starts[at + 1] ?? weights.length) - start) * step).toFixed(2),
+      height: HEIGHT + BAND,
+      "fill-opacity": (weights[start] * STRONGEST).toFixed(3),
+    }),
+  );
 }

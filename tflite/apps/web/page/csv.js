@@ -9,8 +9,12 @@ const SECONDS = { time: 1, t: 1, seconds: 1, time_s: 1, time_ms: 1e-3, time_us: 
  * that a column of times tells, or null without one.
  */
 export function readRecording(text, features) {
-  const lines = text.replace(/^\ufeff/, "").split(/\r\n|\r|\n/).filter((line) => line.trim() !== "");
-  if (lines.length < 3) throw new Error("The recording needs a line of column names and two or more of numbers.");
+  const lines = text
+    .replace(/^\ufeff/, "")
+    .split(/\r\n|\r|\n/)
+    .filter((line) => line.trim() !== "");
+  if (lines.length < 3)
+    throw new Error("The recording needs a line of column names and two or more of numbers.");
   const separator = [",", ";", "\t"].find((character) => lines[0].includes(character)) ?? ",";
   const names = split(lines[0], separator);
   const columns = features.map((feature) => {
@@ -21,13 +25,15 @@ export function readRecording(text, features) {
     return at;
   });
   const clock = names.findIndex((name) => Object.hasOwn(SECONDS, name.toLowerCase()));
-  const rows = lines.slice(1).map((line, row) => split(line, separator).map((cell, at) => {
-    const number = cell === "" ? NaN : Number(separator === ";" ? cell.replace(",", ".") : cell);
-    if (!Number.isFinite(number) && (columns.includes(at) || at === clock)) {
-      throw new Error(`Line ${row + 2} of the recording: "${cell}" in column "${names[at]}" is no number.`);
-    }
-    return number;
-  }));
+  const rows = lines.slice(1).map((line, row) =>
+    split(line, separator).map((cell, at) => {
+      const number = cell === "" ? NaN : Number(separator === ";" ? cell.replace(",", ".") : cell);
+      if (!Number.isFinite(number) && (columns.includes(at) || at === clock)) {
+        throw new Error(`Line ${row + 2} of the recording: "${cell}" in column "${names[at]}" is no number.`);
+      }
+      return number;
+    }),
+  );
   const short = rows.findIndex((row) => columns.some((at) => at >= row.length));
   if (short >= 0) throw new Error(`Line ${short + 2} of the recording has too few columns.`);
   const values = Float64Array.from(rows.flatMap((row) => columns.map((at) => row[at])));

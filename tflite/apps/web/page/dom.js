@@ -34,7 +34,9 @@ export function plain(number) {
   if (!Number.isFinite(number)) return String(number);
   if (Number.isInteger(number) && Math.abs(number) < 1e15) return String(number);
   const size = Math.abs(number);
-  return size !== 0 && (size < 1e-3 || size >= 1e6) ? number.toExponential(2) : String(+number.toPrecision(4));
+  return size !== 0 && (size < 1e-3 || size >= 1e6)
+    ? number.toExponential(2)
+    : String(+number.toPrecision(4));
 }
 
 /** What went wrong, in the words of the error. */

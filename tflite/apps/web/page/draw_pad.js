@@ -16,7 +16,8 @@ export class DrawPad {
       width: SIDE,
       height: SIDE,
       role: "img",
-      "aria-label": "Drawing area for mouse, finger or pen. Without these, choose a sample or a picture below.",
+      "aria-label":
+        "Drawing area for mouse, finger or pen. Without these, choose a sample or a picture below.",
       pointerdown: (event) => this.start(event),
       pointermove: (event) => this.move(event),
       pointerup: (event) => this.end(event),
@@ -56,10 +57,7 @@ export class DrawPad {
 
   place(event) {
     const box = this.canvas.getBoundingClientRect();
-    return [
-      ((event.clientX - box.left) / box.width) * SIDE,
-      ((event.clientY - box.top) / box.height) * SIDE,
-    ];
+    return [((event.clientX - box.left) / box.width) * SIDE, ((event.clientY - box.top) / box.height) * SIDE];
   }
 
   draw() {

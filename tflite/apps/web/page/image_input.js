@@ -18,13 +18,18 @@ export class ImageInput {
     const raw = samples.map((real) => denormalize(real, tensor.normalization));
     this.range = rangeOf(raw, tensor);
     this.values = new Float64Array(height * width * channels);
-    this.seen = element("canvas", { class: "seen", role: "img", "aria-label": "The image that the model is given." });
+    this.seen = element("canvas", {
+      class: "seen",
+      role: "img",
+      "aria-label": "The image that the model is given.",
+    });
     this.note = element("p", { class: "soft" });
     this.problem = element("p", { class: "problem", role: "alert" });
     const parts = [];
     if (channels === 1 && Math.max(height, width) <= LARGEST_DRAWING) parts.push(this.makePad(raw));
     parts.push(element("div", { class: "view" }, this.seen, this.note));
-    this.element = element("div", {}, element("div", { class: "beside" }, ...parts), this.makePicker(), this.problem);
+    this.element = element("div", { class: "beside" }, ...parts);
+    this.sources = element("div", {}, this.makePicker(), this.problem);
     this.show(null);
   }
 

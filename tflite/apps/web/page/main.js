@@ -30,7 +30,13 @@ async function start() {
 }
 
 function makeTab(panel, at) {
-  const choice = element("input", { type: "radio", name: "model", value: at, checked: at === 0, change: () => show(at) });
+  const choice = element("input", {
+    type: "radio",
+    name: "model",
+    value: at,
+    checked: at === 0,
+    change: () => show(at),
+  });
   return element("label", { class: "tab" }, choice, element("span", {}, panel.entry.name));
 }
 

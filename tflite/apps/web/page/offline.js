@@ -9,7 +9,8 @@ export async function storeForOffline(place, singleFile) {
     return;
   }
   if (!navigator.serviceWorker) {
-    place.textContent = "To keep this page for use without a network, it must be served over https or from localhost.";
+    place.textContent =
+      "To keep this page for use without a network, it must be served over https or from localhost.";
     return;
   }
   const known = navigator.serviceWorker.controller !== null;

@@ -37,7 +37,12 @@ export class OutputView {
       return;
     }
     const rows = Array.from(real.slice(0, MOST_NUMBERS), (value, at) =>
-      element("tr", {}, element("th", { scope: "row" }, names?.[at] ?? String(at)), element("td", {}, plain(value))),
+      element(
+        "tr",
+        {},
+        element("th", { scope: "row" }, names?.[at] ?? String(at)),
+        element("td", {}, plain(value)),
+      ),
     );
     this.list.replaceChildren(element("table", {}, element("tbody", {}, ...rows)));
     const rest = real.length - rows.length;
@@ -45,7 +50,9 @@ export class OutputView {
   }
 
   showLabels(real) {
-    this.answer.textContent = Array.from(real.slice(0, MOST_NUMBERS), (label) => this.label(label)).join(", ");
+    this.answer.textContent = Array.from(real.slice(0, MOST_NUMBERS), (label) => this.label(label)).join(
+      ", ",
+    );
   }
 
   showClasses(real) {

@@ -22,7 +22,8 @@ export class Panel {
   makeHead() {
     const { texts, precision, size_bytes: bytes } = this.entry;
     const facts = [precision && `${precision} file`, `${plain(Math.round(bytes / 1000))} kB`];
-    for (const [key, value] of Object.entries(texts)) if (key !== "description") facts.push(`${key}: ${value}`);
+    for (const [key, value] of Object.entries(texts))
+      if (key !== "description") facts.push(`${key}: ${value}`);
     return element(
       "div",
       { class: "head" },
@@ -49,13 +50,18 @@ export class Panel {
     const { pairs, signatures } = this.entry;
     if (!pairs.length) {
       this.parity = null;
-      this.say("remarks", "Not checked", "The file has no golden pairs, so its answers can't be compared with Python's.");
+      this.say(
+        "remarks",
+        "Not checked",
+        "The file has no golden pairs, so its answers can't be compared with Python's.",
+      );
       return;
     }
     this.parity = await replay(this.model, signatures[0], pairs);
     const { passed, worst, count } = this.parity;
     const unit = worst.output.scale !== null && !worst.output.dtype.startsWith("float") ? " steps" : "";
-    const what = `${count} known inputs run in this browser. Largest difference: ${plain(worst.difference)}${unit}` +
+    const what =
+      `${count} known inputs run in this browser. Largest difference: ${plain(worst.difference)}${unit}` +
       `, allowed: ${plain(worst.allowed)}${unit}` +
       (signatures[0].outputs.length > 1 ? ` (output ${worst.output.name}, sample ${worst.sample}).` : ".");
     if (passed) this.say("right", "Answers as in Python: yes", what);
@@ -80,21 +86,15 @@ export class Panel {
     this.problem = element("p", { class: "problem", role: "alert" });
     this.clock = element("p", { class: "soft clock" });
     this.unseen = element("p", { class: "soft" });
+    const answers = [element("h2", {}, "Answer"), ...Array.from(this.views.values(), (view) => view.element)];
     this.body.replaceChildren(
       element(
         "div",
         { class: "columns" },
-        element("section", {}, element("h2", {}, "Input"), this.makeSignatures(), this.makeSamples(), ...this.inputs.map((input) => input.element)),
-        element(
-          "section",
-          { class: "answers", "aria-label": "Answer", "aria-live": "off" },
-          element("h2", {}, "Answer"),
-          ...Array.from(this.views.values(), (view) => view.element),
-          this.clock,
-          this.unseen,
-          this.problem,
-        ),
+        element("section", {}, element("h2", {}, "Input"), ...this.inputs.map((input) => input.element)),
+        element("section", {}, ...answers, this.clock, this.unseen, this.problem),
       ),
+      ...this.makeSources(),
     );
     if (this.samples.length) this.take(0);
     else this.answer();
@@ -105,10 +105,23 @@ export class Panel {
     const samples = this.samples.map((pair) => toReal(decode(pair.inputs[tensor.name], tensor), tensor));
     if (tensor.kind === "image") return new ImageInput(tensor, changed, samples);
     if (tensor.kind === "window") {
-      const fitting = this.recordings.filter((recording) => tensor.names.every((name) => recording.columns.includes(name)));
-      return new WindowInput(tensor, changed, tensor.names.length ? fitting : [], this.entry.sampling_rate_hz);
+      const fitting = this.recordings.filter((recording) =>
+        tensor.names.every((name) => recording.columns.includes(name)),
+      );
+      return new WindowInput(
+        tensor,
+        changed,
+        tensor.names.length ? fitting : [],
+        this.entry.sampling_rate_hz,
+      );
     }
     return new ValuesInput(tensor, changed);
+  }
+
+  makeSources() {
+    const sources = this.inputs.map((input) => input.sources ?? null);
+    const parts = [this.makeSignatures(), this.makeSamples(), ...sources].filter((part) => part !== null);
+    return parts.length ? [element("section", {}, element("h2", {}, "Other inputs"), ...parts)] : [];
   }
 
   makeSignatures() {
@@ -117,7 +130,9 @@ export class Panel {
     const choice = element(
       "select",
       { change: () => this.select(signatures[choice.value]) },
-      ...signatures.map((signature, at) => element("option", { value: at, selected: signature === this.signature }, signature.key)),
+      ...signatures.map((signature, at) =>
+        element("option", { value: at, selected: signature === this.signature }, signature.key),
+      ),
     );
     return element("div", { class: "row" }, labelled("Signature", choice));
   }
@@ -125,7 +140,10 @@ export class Panel {
   makeSamples() {
     if (!this.samples.length) return null;
     const [tensor] = this.signature.inputs;
-    const images = tensor.kind === "image" ? this.samples.map((pair) => toReal(decode(pair.inputs[tensor.name], tensor), tensor)) : null;
+    const images =
+      tensor.kind === "image"
+        ? this.samples.map((pair) => toReal(decode(pair.inputs[tensor.name], tensor), tensor))
+        : null;
     const buttons = this.samples.map((pair, at) =>
       element(
         "button",
@@ -133,7 +151,12 @@ export class Panel {
         images ? thumbnail(images[at], tensor, images) : String(pair.sample),
       ),
     );
-    return element("div", { class: "samples", role: "group", "aria-label": "Bundled samples" }, element("span", { class: "soft" }, "Samples"), ...buttons);
+    return element(
+      "div",
+      { class: "samples", role: "group", "aria-label": "Bundled samples" },
+      element("span", { class: "soft" }, "Samples"),
+      ...buttons,
+    );
   }
 
   /** Answer a bundled sample. */
@@ -167,7 +190,9 @@ export class Panel {
   async answerOnce() {
     const { signature } = this;
     const given = {};
-    signature.inputs.forEach((tensor, at) => (given[tensor.name] = bytesOf(toStored(this.inputs[at].read(), tensor))));
+    signature.inputs.forEach(
+      (tensor, at) => (given[tensor.name] = bytesOf(toStored(this.inputs[at].read(), tensor))),
+    );
     const { outputs, milliseconds } = await this.model.run(signature.key, given);
     if (signature !== this.signature) return;
     this.last = outputs;

@@ -12,7 +12,8 @@ export async function replay(model, signature, pairs) {
   const found = { count: pairs.length, passed: true, worst: null };
   for (const pair of pairs) {
     const inputs = {};
-    for (const tensor of signature.inputs) inputs[tensor.name] = bytesOf(decode(pair.inputs[tensor.name], tensor));
+    for (const tensor of signature.inputs)
+      inputs[tensor.name] = bytesOf(decode(pair.inputs[tensor.name], tensor));
     const { outputs } = await model.run(signature.key, inputs);
     for (const tensor of signature.outputs) {
       const stored = decode(pair.outputs[tensor.name], tensor);

@@ -37,7 +37,8 @@ export function fromRgba(bytes, channels) {
   for (let at = 0; at < bytes.length / 4; at += 1) {
     const [red, green, blue, alpha] = bytes.subarray(4 * at, 4 * at + 4);
     const colours = channels === 1 ? [0.299 * red + 0.587 * green + 0.114 * blue] : [red, green, blue, alpha];
-    for (let channel = 0; channel < channels; channel += 1) values[at * channels + channel] = colours[channel] / 255;
+    for (let channel = 0; channel < channels; channel += 1)
+      values[at * channels + channel] = colours[channel] / 255;
   }
   return values;
 }

@@ -96,7 +96,9 @@ function distance(stroke, x, y) {
     const [toX, toY] = stroke[Math.min(at + 1, stroke.length - 1)];
     const [alongX, alongY] = [toX - fromX, toY - fromY];
     const length = alongX ** 2 + alongY ** 2;
-    const share = length ? Math.min(1, Math.max(0, ((x - fromX) * alongX + (y - fromY) * alongY) / length)) : 0;
+    const share = length
+      ? Math.min(1, Math.max(0, ((x - fromX) * alongX + (y - fromY) * alongY) / length))
+      : 0;
     least = Math.min(least, Math.hypot(x - fromX - share * alongX, y - fromY - share * alongY));
   }
   return least;

@@ -63,7 +63,10 @@ export function toStored(real, tensor) {
   const [least, most] = LIMITS[tensor.dtype];
   const steps = Array.from(real, (value) => {
     const step = tensor.scale === null ? value : value / tensor.scale;
-    return Math.min(most, Math.max(least, roundToEven(step) + (tensor.scale === null ? 0 : tensor.zero_point)));
+    return Math.min(
+      most,
+      Math.max(least, roundToEven(step) + (tensor.scale === null ? 0 : tensor.zero_point)),
+    );
   });
   return tensor.dtype === "int64" ? kind.from(steps, BigInt) : kind.from(steps);
 }

@@ -13,7 +13,12 @@ export class ValuesInput {
     const few = tensor.kind === "values" && size(tensor) <= MOST_FIELDS && tensor.shape.length <= 2;
     this.fields = few ? this.makeFields(changed) : null;
     this.text = few ? null : this.makeText(changed);
-    this.element = element("div", {}, ...(this.fields ? [this.grid] : [this.text.parentElement]), this.problem);
+    this.element = element(
+      "div",
+      {},
+      ...(this.fields ? [this.grid] : [this.text.parentElement]),
+      this.problem,
+    );
   }
 
   makeFields(changed) {
@@ -23,9 +28,14 @@ export class ValuesInput {
     this.grid = element(
       "div",
       { class: "fields" },
-      ...fields.map((field, at) => labelled(this.tensor.names[at] || `${this.tensor.name} ${at}`, field)),
+      ...fields.map((field, at) => labelled(this.label(at), field)),
     );
     return fields;
+  }
+
+  label(at) {
+    const { name, names, units } = this.tensor;
+    return `${names[at] || `${name} ${at}`}${units[at] ? ` (${units[at]})` : ""}`;
   }
 
   makeText(changed) {
@@ -47,9 +57,13 @@ export class ValuesInput {
   read() {
     this.problem.textContent = "";
     try {
-      const numbers = this.fields ? this.fields.map((field) => number(field.value)) : numbersIn(this.text.value);
+      const numbers = this.fields
+        ? this.fields.map((field) => number(field.value))
+        : numbersIn(this.text.value);
       if (numbers.length !== size(this.tensor)) {
-        throw new Error(`${this.tensor.name} takes ${size(this.tensor)} numbers; there are ${numbers.length}.`);
+        throw new Error(
+          `${this.tensor.name} takes ${size(this.tensor)} numbers; there are ${numbers.length}.`,
+        );
       }
       if (this.tensor.kind === "tokens" && !numbers.every(Number.isInteger)) {
         throw new Error("Tokens are whole numbers.");
@@ -63,7 +77,10 @@ export class ValuesInput {
 
   /** Fill in a sample, given as the file's real values. */
   fill(real) {
-    const numbers = Array.from(denormalize(real, this.tensor.normalization), (value) => +value.toPrecision(9));
+    const numbers = Array.from(
+      denormalize(real, this.tensor.normalization),
+      (value) => +value.toPrecision(9),
+    );
     if (this.fields) this.fields.forEach((field, at) => (field.value = numbers[at]));
     else this.text.value = JSON.stringify(numbers);
   }
@@ -72,7 +89,14 @@ export class ValuesInput {
 function numbersIn(text) {
   let found;
   try {
-    found = JSON.parse(text.trim().startsWith("[") ? text : `[${text.trim().split(/[\s,;]+/).join(",")}]`);
+    found = JSON.parse(
+      text.trim().startsWith("[")
+        ? text
+        : `[${text
+            .trim()
+            .split(/[\s,;]+/)
+            .join(",")}]`,
+    );
   } catch {
     throw new Error("These are no numbers in JSON, such as [1, 2.5, -3].");
   }

@@ -15,22 +15,37 @@ export class WindowInput {
   constructor(tensor, changed, recordings, rate) {
     const [length, width] = tensor.shape.slice(1);
     Object.assign(this, { tensor, changed, length, rate, timer: null });
-    this.names = tensor.names.length ? tensor.names : Array.from({ length: width }, (_, at) => `channel ${at}`);
+    this.names = tensor.names.length
+      ? tensor.names
+      : Array.from({ length: width }, (_, at) => `channel ${at}`);
     this.recording = { length, rate, values: new Float64Array(size(tensor)) };
-    this.chart = new Chart(this.names);
+    this.chart = new Chart(
+      this.names.map((name, at) => (tensor.units[at] ? `${name} (${tensor.units[at]})` : name)),
+    );
     this.problem = element("p", { class: "problem", role: "alert" });
-    this.element = element("div", {}, this.makeSource(recordings), this.chart.element, this.makePlayer(), this.problem);
+    this.element = element("div", {}, this.chart.element, this.makePlayer());
+    this.sources = element("div", {}, this.makeSource(recordings), this.problem);
     this.show(null);
   }
 
   makeSource(recordings) {
-    this.file = element("input", { type: "file", accept: ".csv,.tsv,.txt,text/csv", change: () => this.load() });
-    this.fileRate = element("input", { type: "number", min: 0.001, step: "any", value: this.rate ?? "", change: () => this.load() });
+    this.file = element("input", {
+      type: "file",
+      accept: ".csv,.tsv,.txt,text/csv",
+      change: () => this.load(),
+    });
+    this.fileRate = element("input", {
+      type: "number",
+      min: 0.001,
+      step: "any",
+      value: this.rate ?? "",
+      change: () => this.load(),
+    });
     const row = element(
       "div",
       { class: "row" },
       labelled(`Load a CSV file with the columns ${this.names.join(", ")}`, this.file),
-      labelled("Samples a second, where the file has no column \"time\"", this.fileRate),
+      labelled('Samples a second, where the file has no column "time"', this.fileRate),
     );
     if (recordings.length) {
       this.choice = element(
@@ -46,8 +61,17 @@ export class WindowInput {
 
   makePlayer() {
     this.slider = element("input", { type: "range", min: 0, max: 0, value: 0, input: () => this.scrub() });
-    this.play = element("button", { type: "button", "aria-pressed": "false", click: () => this.toggle() }, "Play");
-    this.player = element("div", { class: "player" }, this.play, labelled("Start of the window", this.slider));
+    this.play = element(
+      "button",
+      { type: "button", "aria-pressed": "false", click: () => this.toggle() },
+      "Play",
+    );
+    this.player = element(
+      "div",
+      { class: "player" },
+      this.play,
+      labelled("Start of the window", this.slider),
+    );
     return this.player;
   }
 
@@ -83,7 +107,9 @@ export class WindowInput {
     const told = { ...recording, rate: recording.rate ?? (Number(this.fileRate.value) || null) };
     const found = this.rate ? resample(told, this.rate) : told;
     if (found.length < this.length) {
-      throw new Error(`The recording has ${found.length} samples at the model's rate; a window takes ${this.length}.`);
+      throw new Error(
+        `The recording has ${found.length} samples at the model's rate; a window takes ${this.length}.`,
+      );
     }
     this.recording = found;
     this.slider.max = found.length - this.length;
@@ -136,7 +162,11 @@ export class WindowInput {
   /** Take a sample, given as the file's real values. */
   fill(real) {
     this.stop();
-    this.recording = { length: this.length, rate: this.rate, values: denormalize(real, this.tensor.normalization) };
+    this.recording = {
+      length: this.length,
+      rate: this.rate,
+      values: denormalize(real, this.tensor.normalization),
+    };
     if (this.choice) this.choice.value = "";
     this.file.value = "";
     this.slider.max = this.slider.value = 0;
@@ -156,7 +186,9 @@ export class WindowInput {
     const { rate } = this.recording;
     const at = (sample) => (rate ? `${plain(sample / rate)} s` : `sample ${sample}`);
     const start = Number(this.slider.value);
-    const title = moving ? `From ${at(start)} to ${at(start + this.length)} of ${at(this.recording.length)}.` : "One window.";
+    const title = moving
+      ? `From ${at(start)} to ${at(start + this.length)} of ${at(this.recording.length)}.`
+      : "One window.";
     this.slider.setAttribute("aria-valuetext", at(start));
     this.chart.draw(this.window(), this.length, weights, title);
   }
