@@ -14,6 +14,7 @@ import web_files
 from PIL import Image
 
 from keras_attention import tflite
+from keras_attention.tflite import runtime
 from keras_attention.tflite.apps.web import runtime_package
 from keras_attention.tflite.apps.web import serving
 
@@ -158,6 +159,18 @@ def test_answers_are_python_s(page, files, name):
     assert max(float(np.ptp(values)) for values in spread) > 0.05  # answers that say something
 
 
+@pytest.mark.parametrize("name", ["window_int8_full", "image_uint8"])
+def test_real_numbers_are_turned_into_steps_and_back(page, files, name):
+    """As for a drawing or a recording, whose values the page quantizes itself."""
+    given = files[1][name]["i0"][:NUM_SAMPLES]
+    call = f"keras_attention.run({NAMES.index(name)}, {{i0: x}})"
+    answers = page.evaluate(f"Promise.all({given.reshape(NUM_SAMPLES, -1).tolist()}.map(x => {call}))")
+    expected = runtime.run_samples(files[0][name].read_bytes(), {"i0": given})[0]
+    step = 1 / 256  # of an int8 softmax
+    np.testing.assert_allclose([one["o0"] for one in answers], expected, rtol=0, atol=1.01 * step)
+    assert np.ptp(expected) > 50 * step
+
+
 def test_second_signature(page, files):
     tokens = {key: values[:5] for key, values in files[1]["tokens"].items()}
     given, expected = web_files.python_answers(files[0]["two_signatures"], tokens, "words")
@@ -238,7 +251,9 @@ def test_a_csv_file_in_any_order_and_at_another_rate(page, tmp_path):
     np.testing.assert_allclose(np.reshape(shown, (-1, 3)), expected, atol=1e-9)
     (tmp_path / "wrong.csv").write_text("ax,ay\n1,2\n3,4\n")
     page.choose_files("input[type=file]", tmp_path / "wrong.csv")
-    page.wait("document.querySelector('.problem').textContent.includes('no column \"az\"')")
+    page.wait(
+        "[...document.querySelectorAll('.problem')].some(p => p.textContent.includes('no column \"az\"'))"
+    )
 
 
 def test_a_picture_file(page, tmp_path):
