@@ -66,9 +66,7 @@ def main(
         )
     print(f"Wrote {page.index} ({page.size_bytes / 1e6:.1f} MB).")
     if serve:
-        with serving.server(out, 8000) as server:
-            print("http://127.0.0.1:8000/  (Ctrl-C ends it)")
-            server.serve_forever()
+        serving.serve(out, 8000, print)
 
 
 def write_recordings(folder: pathlib.Path) -> list[pathlib.Path]:

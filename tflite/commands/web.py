@@ -64,17 +64,8 @@ def web(
             click.echo(f"Remark: {remark}")
         click.echo(f"Wrote {page.index} ({page.size_bytes / 1e6:.1f} MB).")
         if serve is not None:
-            _serve(output, serve)
+            from keras_attention.tflite.apps.web import serving
+
+            serving.serve(output, serve, click.echo)
 
     with_clear_errors(work)
-
-
-def _serve(folder: Path, port: int) -> None:
-    from keras_attention.tflite.apps.web import serving
-
-    with serving.server(folder, port) as server:
-        click.echo(f"http://127.0.0.1:{server.server_address[1]}/  (Ctrl-C ends it)")
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            click.echo("")

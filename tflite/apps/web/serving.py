@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -44,3 +45,22 @@ def server(folder: Path, port: int) -> http.server.ThreadingHTTPServer:
         raise OSError(
             f"Port {port} can't be used ({error.strerror}). Choose another: --serve PORT"
         ) from error
+
+
+def serve(folder: Path, port: int, say: Callable[[str], None]) -> None:
+    """Serve the folder until Ctrl-C.
+
+    Args:
+        folder: what to serve.
+        port: 0 for any that is free.
+        say: is given the address.
+
+    Raises:
+        OSError: the port is taken.
+    """
+    with server(folder, port) as running:
+        say(f"http://127.0.0.1:{running.server_address[1]}/  (Ctrl-C ends it)")
+        try:
+            running.serve_forever()
+        except KeyboardInterrupt:
+            say("")

@@ -13,17 +13,11 @@ export async function storeForOffline(place, singleFile) {
       "To keep this page for use without a network, it must be served over https or from localhost.";
     return;
   }
-  const known = navigator.serviceWorker.controller !== null;
   try {
-    navigator.serviceWorker.addEventListener("controllerchange", () => {
-      place.textContent = known ? "A newer version of this page was stored: reload to see it." : STORED;
-    });
     await navigator.serviceWorker.register("sw.js");
     await navigator.serviceWorker.ready;
-    if (navigator.serviceWorker.controller) place.textContent = STORED;
+    place.textContent = "Stored on this device: works without a network.";
   } catch (error) {
     place.textContent = `This page can't be kept for use without a network (${reason(error)}).`;
   }
 }
-
-const STORED = "Stored on this device: works without a network.";

@@ -1,5 +1,5 @@
-// Answers every request for a file of the page from the store. A new version of the page changes VERSION,
-// and so this file, which makes browsers store everything anew.
+// Keeps the files of the page, and answers from them where there is no network. A new version of the page
+// changes VERSION, and so this file, which makes browsers store everything anew.
 
 const VERSION = "@VERSION@";
 const FILES = "@FILES@".split(" ");
@@ -21,10 +21,17 @@ addEventListener("activate", (event) => {
 });
 
 addEventListener("fetch", (event) => {
-  if (event.request.method !== "GET") return;
-  const answer = async () => {
-    const cache = await caches.open(PREFIX + VERSION);
-    return (await cache.match(event.request, { ignoreSearch: true })) ?? fetch(event.request);
-  };
-  event.respondWith(answer());
+  if (event.request.method === "GET") event.respondWith(answer(event.request));
 });
+
+async function answer(request) {
+  const cache = await caches.open(PREFIX + VERSION);
+  const stored = await cache.match(request, { ignoreSearch: true });
+  if (!stored) return fetch(request);
+  try {
+    const fresh = await fetch(request);
+    return fresh.ok ? fresh : stored;
+  } catch {
+    return stored; // no network
+  }
+}
