@@ -6,7 +6,9 @@ import hashlib
 import io
 import json
 import re
+import runpy
 import subprocess
+import sys
 import tarfile
 import threading
 import urllib.request
@@ -254,3 +256,25 @@ def test_serving(tmp_path):
             serving.server(tmp_path, port)
         server.shutdown()
     assert server.server_address[0] == "127.0.0.1"
+
+
+BUILD = Path(__file__).resolve().parents[2] / "examples" / "web" / "build.py"
+
+
+@pytest.mark.skipif(not BUILD.exists(), reason="only in a checkout")
+def test_recordings_of_the_example(model, runtime, tmp_path, monkeypatch):
+    """The page of both examples, with a small model in their places, and all seven exercises."""
+    monkeypatch.setattr("sys.path", [*sys.path])
+    build = runpy.run_path(str(BUILD))
+    monkeypatch.setattr(runtime_package, "cache_folder", lambda: tmp_path)
+    runtime.rename(tmp_path / runtime_package.ARCHIVE)
+    arguments = ["--activity", model, "--images", model, "--out", tmp_path / "page"]
+    result = click.testing.CliRunner().invoke(build["main"], [str(argument) for argument in arguments])
+    assert result.exit_code == 0, result.output
+    data = page_data(tmp_path / "page")
+    assert [entry["name"] for entry in data["models"]] == ["Digits", "Exercises"]
+    assert len(data["recordings"]) == 7
+    for recording in data["recordings"]:
+        assert recording["columns"] == ["time", "ax", "ay", "az", "wx", "wy", "wz"]
+        rows = (tmp_path / "page" / recording["path"]).read_text().splitlines()
+        assert len(rows) == 1001 and rows[1].startswith("0.00,") and rows[-1].startswith("19.98,")

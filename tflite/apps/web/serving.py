@@ -6,12 +6,11 @@ import functools
 import http.server
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
     # On Windows, Python's own table comes from the registry, where .js may be anything.
-    extensions_map: ClassVar[dict[str, str]] = {
+    extensions_map = {  # noqa: RUF012
         **http.server.SimpleHTTPRequestHandler.extensions_map,
         ".css": "text/css",
         ".html": "text/html",

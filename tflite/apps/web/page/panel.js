@@ -91,7 +91,7 @@ export class Panel {
       element(
         "div",
         { class: "columns" },
-        element("section", {}, element("h2", {}, "Input"), ...this.inputs.map((input) => input.element)),
+        element("section", {}, element("h2", {}, "Input"), ...this.namedInputs()),
         element("section", {}, ...answers, this.clock, this.unseen, this.problem),
       ),
       ...this.makeSources(),
@@ -116,6 +116,14 @@ export class Panel {
       );
     }
     return new ValuesInput(tensor, changed);
+  }
+
+  namedInputs() {
+    if (this.inputs.length === 1) return [this.inputs[0].element];
+    return this.signature.inputs.flatMap(({ name }, at) => [
+      element("h3", {}, name),
+      this.inputs[at].element,
+    ]);
   }
 
   makeSources() {
