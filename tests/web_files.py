@@ -7,6 +7,7 @@ from sklearn import neural_network
 from tiny_graphs import TinyGraph
 
 from keras_attention import tflite
+from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import merging
 
 FEATURES = ("ax", "ay", "az")
@@ -137,6 +138,11 @@ def write(folder):
     both = {"whole": window_file(), "words": tokens_file()}
     paths["two_signatures"].write_bytes(merging.merge(both))
     samples["two_signatures"] = window
+    bare = graphs.read_graph(two_inputs_file())
+    bare.signatureDefs = []
+    paths["no_signature"] = folder / "no_signature.tflite"
+    paths["no_signature"].write_bytes(graphs.write_graph(bare))
+    samples["no_signature"] = pair
     return paths, samples
 
 

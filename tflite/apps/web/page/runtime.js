@@ -10,6 +10,9 @@ const COMPILE_OPTIONS = {
   webNNOptions: {},
 };
 
+/** What the runtime calls the signature of a file without one. */
+const UNNAMED = "<placeholder signature>";
+
 /** The runtime; `start` makes it. */
 export class Runtime {
   /** Load the module and make its environment. */
@@ -64,7 +67,8 @@ class LoadedModel {
     Object.assign(this, { runtime, model, compiled, signatures: new Map() });
     for (let index = 0; index < model.getNumSignatures(); index += 1) {
       const signature = model.getSignature(index);
-      this.signatures.set(signature.key(), {
+      const key = signature.key();
+      this.signatures.set(key === UNNAMED ? "" : key, {
         index,
         inputs: texts(signature.inputNames()),
         outputs: texts(signature.outputNames()),
