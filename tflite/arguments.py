@@ -60,13 +60,14 @@ def check(wanted: Wanted, calibration: Any) -> Wanted:
         raise ValueError(f"`precision` must be one of {get_args(Precision)}. Received: {precision!r}")
     if wanted.task is not None and wanted.task not in get_args(Task):
         raise ValueError(f"`task` must be one of {get_args(Task)} or None. Received: {wanted.task!r}")
-    for name, value in vars(floors).items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
-            raise TypeError(f"`{name}` must be a number or None. Received: {value!r}")
-        if value is not None and not math.isfinite(value):
-            raise ValueError(f"`{name}` must be finite. Received: {value!r}")
-    if floors.min_agreement is not None and not 0.0 <= floors.min_agreement <= 1.0:
-        raise ValueError(f"`min_agreement` must be a share from 0 to 1. Received: {floors.min_agreement!r}")
+    for name, values in _floor_values(floors).items():
+        for value in values:
+            if isinstance(value, bool) or not isinstance(value, numbers.Real):
+                raise TypeError(f"`{name}` must be a number or None. Received: {value!r}")
+            if not math.isfinite(value):
+                raise ValueError(f"`{name}` must be finite. Received: {value!r}")
+            if name == "min_agreement" and not 0.0 <= value <= 1.0:
+                raise ValueError(f"`min_agreement` must be a share from 0 to 1. Received: {value!r}")
     if precision in CALIBRATED and calibration is None:
         raise ValueError(
             f"`calibration` is needed for precision={precision!r}: pass 100 to 1,000 real samples as the app "
@@ -77,6 +78,19 @@ def check(wanted: Wanted, calibration: Any) -> Wanted:
     if precision != "auto" or floors.min_agreement is not None or floors.max_metric_drop is not None:
         return wanted
     return replace(wanted, floors=replace(floors, min_agreement=AUTO_AGREEMENT))
+
+
+def _floor_values(floors: Floors) -> dict[str, list[Any]]:
+    """Return the numbers of each floor: none, one, or in "min_agreement" one for each output named."""
+    found = {}
+    for name, value in vars(floors).items():
+        if name == "min_agreement" and isinstance(value, Mapping):
+            if not value:
+                raise ValueError("`min_agreement` must name an output, as in {'classes': 0.99}. Received: {}")
+            found[name] = list(value.values())
+        else:
+            found[name] = [] if value is None else [value]
+    return found
 
 
 def check_sizes(input_shapes: Any, max_unrolled_steps: Any, batch_size: Any) -> None:

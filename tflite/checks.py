@@ -80,8 +80,8 @@ def check_names(entries: Mapping[str, Any], signature: ModelSignature, model: An
     Raises:
         ValueError: a name or a number of names doesn't fit the model.
     """
-    outputs = declared_outputs(model)
-    for key, specs in (("features", signature.inputs), ("labels", outputs), ("attention", outputs)):
-        if specs:
+    sides = {"inputs": signature.inputs, "outputs": declared_outputs(model)}
+    for key, side in manifest_entries.SIDES.items():
+        if specs := sides[side]:
             shapes = {spec.name: (None, *spec.shape) for spec in specs}
             manifest_entries.name_axes(entries, key, shapes, [spec.dtype for spec in specs])

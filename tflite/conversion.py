@@ -30,6 +30,7 @@ from keras_attention.tflite.finishing import Conversion
 from keras_attention.tflite.judging import Reference
 from keras_attention.tflite.loading import load_model
 from keras_attention.tflite.model_signature import declared_inputs
+from keras_attention.tflite.model_signature import declared_outputs
 from keras_attention.tflite.model_signature import read_signature
 from keras_attention.tflite.progress import StageProgress
 
@@ -44,7 +45,7 @@ def convert(
     calibration: Any = None,
     evaluation: Any = None,
     target: Target = "cpu",
-    min_agreement: float | None = None,
+    min_agreement: float | Mapping[str, float] | None = None,
     min_sqnr_db: float | None = None,
     max_metric_drop: float | None = None,
     task: Task | None = None,
@@ -79,7 +80,8 @@ def convert(
             indices, one-hot rows or values add the task metric to the report. Defaults to the calibration
             samples, and without those to random numbers, which prove less (the report says so).
         target: where the file is to run, for "auto": "cpu", "gpu", "npu" or "microcontroller".
-        min_agreement: least share, 0 to 1, of samples answered as by Keras. Defaults to 0.99 for "auto".
+        min_agreement: least share, 0 to 1, of samples answered as by Keras; of all outputs, or of those that
+            are named: {"classes": 0.99}. Defaults to 0.99 for "auto".
         min_sqnr_db: least signal-to-quantization-noise ratio, in dB. Defaults to 10, below which a file
             is certainly broken (15 for "int8_full", 28 for "int16x8").
         max_metric_drop: largest loss of accuracy (or gain of mean absolute error) against Keras.
@@ -136,6 +138,8 @@ def convert(
     first = evaluation if evaluation is not None else calibration
     signature = read_signature(model, None if first is None else first.inputs, input_shapes, batch_size)
     checks.check_names(entries, signature, model)
+    if outputs := declared_outputs(model):
+        floors.check_outputs([spec.name for spec in outputs])
     evidence = judging.take_evidence(calibration, evaluation, signature, model)
     with (
         StageProgress(verbose) as progress,

@@ -362,14 +362,27 @@ class Floors:
     """What the caller asks of a file; None asks nothing.
 
     Attributes:
-        min_agreement: least share of samples answered as by Keras.
+        min_agreement: least share of samples answered as by Keras, of all outputs or by output name.
         min_sqnr_db: least SQNR in dB; None asks for what no good file of the precision falls below.
         max_metric_drop: largest loss of accuracy, or gain of mean absolute error.
     """
 
-    min_agreement: float | None = None
+    min_agreement: float | Mapping[str, float] | None = None
     min_sqnr_db: float | None = None
     max_metric_drop: float | None = None
+
+    def check_outputs(self, outputs: Sequence[str]) -> None:
+        """Raise `ValueError` if a floor is for an output that there isn't."""
+        unknown = [
+            name
+            for name in (self.min_agreement if isinstance(self.min_agreement, Mapping) else ())
+            if name not in outputs
+        ]
+        if unknown:
+            raise ValueError(
+                f"`min_agreement` names no output of the model. Allowed: {list(outputs)}. "
+                f"Received: {unknown[0]!r}"
+            )
 
     def faults(self, measured: Mapping[str, Any], precision: str) -> list[str]:
         """Return what `compare` measured below a floor, in words."""
@@ -379,7 +392,9 @@ class Floors:
         if not measured["sqnr_db"] >= floor:
             of = _of_worst(measured, "sqnr_db")
             faults.append(f"SQNR {measured['sqnr_db']:.1f} dB{of} is below min_sqnr_db={floor:g}")
-        if self.min_agreement is not None and measured["agreement"] < self.min_agreement:
+        if isinstance(self.min_agreement, Mapping):
+            faults += _by_output(measured, self.min_agreement)
+        elif self.min_agreement is not None and measured["agreement"] < self.min_agreement:
             of = _of_worst(measured, "agreement")
             faults.append(
                 f"agreement {measured['agreement']:.4f}{of} is below min_agreement={self.min_agreement:g}"
@@ -396,6 +411,17 @@ class Floors:
                     f"max_metric_drop={self.max_metric_drop:g}"
                 )
         return faults
+
+
+def _by_output(measured: Mapping[str, Any], floors: Mapping[str, float]) -> list[str]:
+    """Return which outputs agree less than theirs, in words."""
+    rows = measured["by_output"] or ({"output": next(iter(floors)), "agreement": measured["agreement"]},)
+    return [
+        f"agreement {row['agreement']:.4f} of output {row['output']!r} is below its min_agreement="
+        f"{floors[row['output']]:g}"
+        for row in rows
+        if row["output"] in floors and row["agreement"] < floors[row["output"]]
+    ]
 
 
 def _of_worst(measured: Mapping[str, Any], number: str) -> str:

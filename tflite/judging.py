@@ -107,6 +107,7 @@ def make_judged(
     Raises:
         ConversionError: it can't be made, or the float32 file computes something else than the reference.
     """
+    wanted.floors.check_outputs(form.outputs)
 
     def make(precision: str, float_layers: Sequence[str] = ()) -> choosing.Judged:
         candidate = building.make_candidate(

@@ -93,7 +93,7 @@ def seal(
     """
     graph = graphs.read_graph(content)
     interface = graphs.interface(graph)
-    for key, side in (("features", "inputs"), ("labels", "outputs"), ("attention", "outputs")):
+    for key, side in manifest_entries.SIDES.items():
         specs = interface[side]
         shapes = {spec["name"]: spec["shape"] for spec in specs}
         entries = manifest_entries.name_axes(entries, key, shapes, [spec["dtype"] for spec in specs])

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-NAMES = ("labels", "features")
+NAMES = ("labels", "features", "units")
 MAPS = "attention"
+SIDES = {"features": "inputs", "units": "inputs", "labels": "outputs", MAPS: "outputs"}
+"""Of which tensors an entry speaks."""
 TEXTS = ("description", "author", "license", "version")
 ALLOWED = (*NAMES, MAPS, "sampling_rate_hz", "window_length", "preprocessing", *TEXTS)
 _DEEPEST = 32
@@ -51,7 +53,7 @@ def name_axes(
 
     Args:
         entries: as `check_entries` returns them.
-        key: "labels" or "attention", for outputs, or "features", for inputs.
+        key: "labels" or "attention", for outputs, or "features" or "units", for inputs.
         tensors: name -> shape with the batch axis, in order; None where a size is still open.
         kinds: the types of the tensors, such as "float32".
 
@@ -101,7 +103,7 @@ def _check_maps(entries: Mapping[str, Any], outputs: Sequence[str]) -> dict[str,
 def _allowed_counts(key: str, shape: Sequence[int | None], dtype: str) -> tuple[int, ...]:
     """Return how many names may go with a tensor; none where anything may."""
     size = shape[-1] if len(shape) >= 2 else 1
-    if key == "features":
+    if key != "labels":
         return () if size is None else (size,)
     if size is None or dtype.startswith(("int32", "int64", "uint32", "bool")):
         return ()  # the output is the class number itself

@@ -41,7 +41,7 @@ def quantize(
     calibration: Any = None,
     evaluation: Any = None,
     target: Target = "cpu",
-    min_agreement: float | None = None,
+    min_agreement: float | Mapping[str, float] | None = None,
     min_sqnr_db: float | None = None,
     max_metric_drop: float | None = None,
     task: Task | None = None,
@@ -104,8 +104,9 @@ def quantize(
         (folder / "given.tflite").write_bytes(content)
         found = _run(folder, {"task": "adopt"}, progress, title, foreign.limits())
         signature, outputs = _signature(found), [entry["name"] for entry in found["outputs"]]
+        floors.check_outputs(outputs)
         entries = entries if manifest is not None else found["entries"]
-        for key, side in (("features", "inputs"), ("labels", "outputs"), ("attention", "outputs")):
+        for key, side in manifest_entries.SIDES.items():
             shapes = {entry["name"]: entry["shape"] for entry in found[side]}
             kinds = [entry["dtype"] for entry in found[side]]
             manifest_entries.name_axes(entries, key, shapes, kinds)

@@ -26,6 +26,8 @@ ENTRIES = {
     "version": "2.1",
     "labels": ("walk", "run", "stand"),
     "features": np.array(["ax", "ay", "az", "wx", "wy"]),
+    "units": ["g", "g", "g", "rad/s", "rad/s"],
+    "attention": ["classes"],
     "sampling_rate_hz": np.float32(50),
     "window_length": np.int64(11),
     "preprocessing": {"mean": np.arange(3.0), "steps": [{"clip": (None, np.int8(5))}], "on": np.True_},
@@ -36,6 +38,8 @@ ENTRIES = {
 PLAIN = {
     "labels": {"classes": ["walk", "run", "stand"]},
     "features": {"window": ["ax", "ay", "az", "wx", "wy"]},
+    "units": {"window": ["g", "g", "g", "rad/s", "rad/s"]},
+    "attention": ["classes"],
     "sampling_rate_hz": 50.0,
     "window_length": 11,
     "preprocessing": {"mean": [0.0, 1.0, 2.0], "steps": [{"clip": [None, 5]}], "on": True},

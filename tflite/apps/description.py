@@ -33,6 +33,7 @@ class Tensor:
         zero_point: the same.
         task: of an output: "classification", "regression" or "labels"; None where the file doesn't say.
         names: of the last axis' entries: features of an input, labels of an output; may be empty.
+        units: of the features, such as "g" or "rad/s"; may be empty.
         kind: an input is an "image", a "window", "tokens" or other "values"; an output "classes" (scores of
             classes, or the class number), "attention" or other "values".
         normalization: what the app does to raw values before this input; None where nothing.
@@ -46,6 +47,7 @@ class Tensor:
     zero_point: int | None
     task: str | None
     names: tuple[str, ...]
+    units: tuple[str, ...]
     kind: str
     normalization: normalizations.Normalization | None
 
@@ -210,8 +212,8 @@ def _check_first_signature(document: Mapping[str, Any], signature: Mapping[str, 
 def _input(
     spec: Mapping[str, Any], index: int, entries: Mapping[str, Any], scaling: normalizations.Normalizations
 ) -> Tensor:
-    names = entries.get("features", {}).get(spec["name"], ())
-    return _tensor(spec, index, names, _input_kind(spec), None, scaling.by_input.get(spec["name"]))
+    names, units = (entries.get(key, {}).get(spec["name"], ()) for key in ("features", "units"))
+    return _tensor(spec, index, names, units, _input_kind(spec), None, scaling.by_input.get(spec["name"]))
 
 
 def _output(spec: Mapping[str, Any], index: int, entries: Mapping[str, Any], task: str | None) -> Tensor:
@@ -221,13 +223,14 @@ def _output(spec: Mapping[str, Any], index: int, entries: Mapping[str, Any], tas
         kind = "attention"
     elif names or task == "labels" or (task == "classification" and len(spec["shape"]) == 2):
         kind = "classes"
-    return _tensor(spec, index, names, kind, task, None)
+    return _tensor(spec, index, names, (), kind, task, None)
 
 
 def _tensor(
     spec: Mapping[str, Any],
     index: int,
     names: Sequence[str],
+    units: Sequence[str],
     kind: str,
     task: str | None,
     normalization: normalizations.Normalization | None,
@@ -241,6 +244,7 @@ def _tensor(
         zero_point=spec["zero_point"],
         task=task,
         names=tuple(names),
+        units=tuple(units),
         kind=kind,
         normalization=normalization,
     )
