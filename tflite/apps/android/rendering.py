@@ -30,6 +30,6 @@ def environment(language: Language) -> jinja2.Environment:
     return found
 
 
-def render(templates: jinja2.Environment, name: str, **values: Any) -> str:
+def render(templates: jinja2.Environment, template: str, /, **values: Any) -> str:
     """Return a filled template."""
-    return templates.get_template(f"{name}.j2").render(**values)
+    return templates.get_template(f"{template}.j2").render(**values)
