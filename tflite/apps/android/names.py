@@ -44,7 +44,7 @@ def _words(name: str) -> list[str]:
 
 
 def _parts(text: str) -> list[str]:
-    return re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[A-Z]", text)
+    return re.findall(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+|[A-Z]", text)
 
 
 def identifiers(names: Iterable[str], otherwise: str, taken: Iterable[str] = ()) -> list[str]:
