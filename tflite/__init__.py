@@ -11,6 +11,8 @@ if __name__ != "keras_attention.tflite":
     )
 
 if TYPE_CHECKING:
+    from keras_attention.tflite.apps.android.sources import AndroidSources
+    from keras_attention.tflite.apps.android.sources import android
     from keras_attention.tflite.benchmark_results import Benchmark
     from keras_attention.tflite.benchmark_results import FileTimes
     from keras_attention.tflite.benchmark_results import OperatorTime
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from keras_attention.tflite.verification import verify
 
 __all__ = [
+    "AndroidSources",
     "Benchmark",
     "Conversion",
     "ConversionError",
@@ -43,6 +46,7 @@ __all__ = [
     "Report",
     "SignaturesConversion",
     "Verification",
+    "android",
     "benchmark",
     "check",
     "convert",
@@ -54,6 +58,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "AndroidSources": "apps.android.sources",
     "Benchmark": "benchmark_results",
     "Conversion": "finishing",
     "ConversionError": "errors",
@@ -65,6 +70,7 @@ _MODULES = {
     "Report": "report",
     "SignaturesConversion": "signatures",
     "Verification": "verification",
+    "android": "apps.android.sources",
     "benchmark": "benchmarking",
     "check": "linting.running",
     "convert": "conversion",
