@@ -17,16 +17,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_attention import tflite
 from keras_attention.tflite import runtime
 from keras_attention.tflite.apps.android import rendering
+from keras_attention.tflite.apps.android import sources
+from keras_attention.tflite.apps.android import writing
+from keras_attention.tflite.apps.description import Description
 from keras_attention.tflite.apps.description import describe
 
 HERE = Path(__file__).parent / "android"
 JARS = Path("/usr/share/java")
 LANGUAGES = ("kotlin", "java")
 RUNTIMES = {"kotlin": "CompiledModelRuntime", "java": "InterpreterRuntime"}
-HOSTILE = ['"; } /* ${x} $y */', "\\u000a\\", "umläut 🦾\u2028", "*/ @Override", "line\nbreak\ttab\r", "</script>'`", ""]
+HOSTILE = ['"; } /* ${x} $y */', "\\u000a\\", "umläut 🦾\u2028", "*/ @Override", "line\nbreak\ttab\r", "</script>'`", " "]
 TOOLS = {"javac": "openjdk-17-jdk-headless", "java": "openjdk-17-jdk-headless", "kotlinc": "kotlin"}
 
 missing = [f"{tool} (Debian package {package})" for tool, package in TOOLS.items() if shutil.which(tool) is None]
@@ -50,10 +52,11 @@ TinyGraph = load(HERE.parent.parent / "tiny_graphs.py").TinyGraph
 
 @dataclasses.dataclass
 class Model:
-    """A file and the class that was generated for it."""
+    """A file, the class that is generated for it, and its description."""
 
     path: Path
     name: str
+    description: Description
 
 
 def save(folder, build, name, entries, tasks, seed):
@@ -91,7 +94,7 @@ def make_files(folder):
         "Merged": merged,
         "Foreign": folder / "foreign.tflite",
     }
-    return {name: Model(path, name) for name, path in files.items()}
+    return {name: Model(path, name, describe(path)) for name, path in files.items()}
 
 
 FAULTS = {
@@ -103,30 +106,29 @@ FAULTS = {
 """What is changed in the sources of the int8 window model."""
 
 
+def write(model, folder, language, name):
+    """Generate the sources of a file under another class name; return the folder."""
+    contents, _, _ = sources.generate(model.description, name, f"cases.{language}code", language)
+    writing.write(folder / language / name, contents, {}, overwrite=False)
+    return folder / language / name
+
+
 def generate(files, folder):
     """Write all cases in both languages: one folder per class, one package per language."""
     for language in LANGUAGES:
-        package = f"cases.{language}code"
         for model in files.values():
-            tflite.android(
-                model.path, folder / language / model.name, package=package, language=language, class_name=model.name
-            )
+            write(model, folder, language, model.name)
         for fault, (right, wrong) in FAULTS.items():
-            target = folder / language / f"Fault{fault}"
-            tflite.android(
-                files["WindowBytes"].path, target, package=package, language=language, class_name=f"Fault{fault}"
-            )
+            target = write(files["WindowBytes"], folder, language, f"Fault{fault}")
             (source,) = target.rglob(f"Fault{fault}.{'kt' if language == 'kotlin' else 'java'}")
             text = source.read_text()
             assert text.count(right) == 1, (fault, language)
             source.write_text(text.replace(right, wrong))
-        target = folder / language / "FaultFile"
-        tflite.android(files["WindowBytes"].path, target, package=package, language=language, class_name="FaultFile")
-        (asset,) = target.rglob("*.tflite")
+        (asset,) = write(files["WindowBytes"], folder, language, "FaultFile").rglob("*.tflite")
         asset.write_bytes(files["WindowFloat"].path.read_bytes())
 
 
-def sources(folder, suffix):
+def files_of(folder, suffix):
     """The sources of all cases, those that the cases share only once."""
     found = {}
     for path in sorted(folder.rglob(f"*{suffix}")):
@@ -147,14 +149,15 @@ class Jvm:
     def __init__(self, folder, files):
         self.folder, self.files = folder, files
         self.classes, self.lines = folder / "classes", []
+        self.classes.mkdir()
         self.script = folder / "host_runtime.py"
         self.script.write_text(rendering.render(rendering.environment("java"), "host_runtime.py"))
         libraries = [JARS / f"{name}.jar" for name in ("junit4", "hamcrest", "kotlin-stdlib")]
         self.path = ":".join(map(str, [self.classes, *libraries]))
         java = [*map(str, (HERE / "shim").rglob("*.java")), *map(str, (HERE / "driver").rglob("*.java"))]
-        java += sources(folder / "java", ".java")
+        java += files_of(folder / "java", ".java")
         run("javac", "-Werror", "-Xlint:all,-processing,-try", "-d", self.classes, "-cp", self.path, *java)
-        kotlin = sources(folder / "kotlin", ".kt")
+        kotlin = files_of(folder / "kotlin", ".kt")
         run("kotlinc", "-Werror", "-jvm-target", "1.8", "-d", self.classes, "-cp", self.path, *kotlin)
 
     def ask(self, *fields):
@@ -280,7 +283,7 @@ def done(tmp_path_factory):
     for language in LANGUAGES:
         package, kind = jvm.package(language), RUNTIMES[language]
         for case, (name, number, method) in enumerate(ANSWERED):
-            signature = describe(files[name].path).signatures[number]
+            signature = files[name].description.signatures[number]
             rng = np.random.default_rng(case + 53)
             samples = [raw_samples(tensor, 23, rng) for tensor in signature.inputs]
             wanted[case] = expected(files[name].path, signature, samples, signature.key)

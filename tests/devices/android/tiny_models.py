@@ -31,12 +31,12 @@ def dense(tiny, rng, inputs, units, size):
 
 def real(tiny, index, shape):
     """An input as real numbers."""
-    return tiny.op("DEQUANTIZE", index, shape=shape)
+    return tiny.op("DEQUANTIZE", index, shape=tuple(shape))
 
 
 def steps(tiny, index, shape, kind, scale, zero_point):
     """Real numbers as an output of steps."""
-    return quantized(tiny, tiny.op("QUANTIZE", index, shape=shape, kind=kind), scale, zero_point)
+    return quantized(tiny, tiny.op("QUANTIZE", index, shape=tuple(shape), kind=kind), scale, zero_point)
 
 
 def softmax(tiny, index, units):
