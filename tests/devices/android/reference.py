@@ -38,8 +38,24 @@ def windows(events, axes, features, length, rate, hop, gap):
         if own and time - own[-1][0] > gap:
             finish()
         own.append((time, values))
+        if time - _oldest_needed(segment, source, rate) > gap:
+            finish()
+            own.append((time, values))
     finish()
     return found
+
+
+def _oldest_needed(segment, source, rate):
+    """The time of the sample before the next point, which waits for a source that says nothing."""
+    own = [time for time, _ in segment[source]]
+    if not all(segment):
+        return own[0]
+    start = max(other[0][0] for other in segment)
+    last = min(other[-1][0] for other in segment) - start
+    point = 0
+    while point * 1e9 / rate <= last:
+        point += 1
+    return max([time for time in own if time - start <= point * 1e9 / rate], default=own[0])
 
 
 def _of_segment(segment, axes, features, length, rate, hop):

@@ -84,22 +84,44 @@ def tokens(tiny, rng):
     ]
 
 
-def save(tiny_graph, build, folder, name, entries, tasks, seed, scale=1.0):
-    """Write a file and its manifest; return its path, the samples and the answers."""
+def exercise(tiny, rng):
+    """What the example app calls Exercise: a window in int8, scores and attention."""
+    window = quantized(tiny, tiny.input(1, 128, 6, kind="int8"), 0.0625, -7)
+    flat = real(tiny, window, [1, 128, 6])
+    return [softmax(tiny, dense(tiny, rng, flat, 7, 768), 7), softmax(tiny, dense(tiny, rng, flat, 32, 768), 32)]
+
+
+def digit(tiny, rng):
+    """What it calls Digit."""
+    image = quantized(tiny, tiny.input(1, 8, 8, 1, kind="uint8"), 1.0, 0)
+    flat = real(tiny, image, [1, 8, 8, 1])
+    weights = softmax(tiny, dense(tiny, rng, flat, 64, 64), 64)
+    places = tiny.op("RESHAPE", weights, tiny.constant([1, 8, 8]), shape=(1, 8, 8))
+    return [softmax(tiny, dense(tiny, rng, flat, 10, 64), 10), places]
+
+
+def save(tiny_graph, build, folder, name, entries, tasks, seed, names=None):
+    """Write a file and its manifest; return its path. `names` are those of its inputs and outputs."""
     tiny = tiny_graph()
     rng = np.random.default_rng(seed)
     content = tiny.finish(*build(tiny, rng))
-    return seal(content, folder, name, entries, tasks, rng, scale)
+    if names is not None:
+        graph = graphs.read_graph(content)
+        (signature,) = graph.signatureDefs
+        for entry, own in zip([*signature.inputs, *signature.outputs], names, strict=True):
+            entry.name = own.encode()
+        content = graphs.write_graph(graph)
+    return seal(content, folder, name, entries, tasks, rng)
 
 
-def seal(content, folder, name, entries, tasks, rng, scale=1.0, count=23):
-    """Put a manifest into a file and beside it."""
+def seal(content, folder, name, entries, tasks, rng, count=23):
+    """Put a manifest into a file and beside it; return its path."""
     graph = graphs.read_graph(content)
     samples = {}
     for spec in graphs.interface(graph)["inputs"]:
         shape = (count, *spec["shape"][1:])
         if spec["dtype"] == "float32":
-            samples[spec["name"]] = rng.normal(size=shape, scale=scale).astype("float32")
+            samples[spec["name"]] = rng.normal(size=shape).astype("float32")
         else:
             low, high = {"int8": (-128, 128), "uint8": (0, 256)}.get(spec["dtype"], (0, 101))
             samples[spec["name"]] = rng.integers(low, high, shape).astype(spec["dtype"])
@@ -118,7 +140,7 @@ def seal(content, folder, name, entries, tasks, rng, scale=1.0, count=23):
     path = Path(folder) / f"{name}.tflite"
     path.write_bytes(sealed.content)
     manifests.sidecar_path(path).write_bytes(sealed.sidecar())
-    return path, samples, answers
+    return path
 
 
 def two_signatures(tiny_graph, folder, name):

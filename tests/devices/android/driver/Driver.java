@@ -56,7 +56,10 @@ public final class Driver {
             return widest(pack + "." + kind).newInstance(manager, asset, processor, null);
         }
         Class<?> reading = Class.forName(pack + ".ModelAssets");
-        Object instance = pack.contains("kotlin") ? reading.getField("INSTANCE").get(null) : null;
+        Object instance = null;
+        for (Field field : reading.getFields()) {
+            if (field.getName().equals("INSTANCE")) instance = field.get(null);
+        }
         Object content = reading.getMethod("read", AssetManager.class, String.class).invoke(instance, manager, asset);
         Object direct = reading.getMethod("direct", byte[].class).invoke(instance, content);
         return widest(pack + "." + kind).newInstance(direct, processor, null, 1);

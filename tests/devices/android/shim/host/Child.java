@@ -62,10 +62,10 @@ public final class Child implements AutoCloseable {
 
     @Override
     public void close() {
+        process.destroy();
         try {
-            process.getOutputStream().close();
             process.waitFor();
-        } catch (IOException | InterruptedException error) {
+        } catch (InterruptedException error) {
             throw new IllegalStateException(error);
         }
     }

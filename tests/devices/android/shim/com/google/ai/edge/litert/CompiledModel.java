@@ -72,7 +72,7 @@ public final class CompiledModel implements AutoCloseable {
         Map<String, byte[]> given = new LinkedHashMap<>();
         for (Map.Entry<String, TensorBuffer> input : inputs.entrySet()) {
             byte[] content = input.getValue().content.clone();
-            if (wrong) content[content.length / 2] ^= 0x40;
+            if (wrong) content[content.length / 2 + 3] ^= 0x40;
             given.put(input.getKey(), content);
         }
         List<String> names = new ArrayList<>(outputs.keySet());
