@@ -28,10 +28,20 @@ ROOT = Path(__file__).resolve().parents[2]
 JARS = Path("/usr/share/java")
 LANGUAGES = ("kotlin", "java")
 RUNTIMES = {"kotlin": "CompiledModelRuntime", "java": "InterpreterRuntime"}
-HOSTILE = ['"; } /* ${x} $y */', "\\u000a\\", "umläut 🦾\u2028", "*/ @Override", "line\nbreak\ttab\r", "</script>'`", " "]
+HOSTILE = [
+    '"; } /* ${x} $y */',
+    "\\u000a\\",
+    "umläut 🦾\u2028",
+    "*/ @Override",
+    "line\nbreak\ttab\r",
+    "</script>'`",
+    " ",
+]
 TOOLS = {"javac": "openjdk-17-jdk-headless", "java": "openjdk-17-jdk-headless", "kotlinc": "kotlin"}
 
-missing = [f"{tool} (Debian package {package})" for tool, package in TOOLS.items() if shutil.which(tool) is None]
+missing = [
+    f"{tool} (Debian package {package})" for tool, package in TOOLS.items() if shutil.which(tool) is None
+]
 if not (JARS / "junit4.jar").exists():
     missing.append("junit4.jar (Debian package junit4)")
 pytestmark = [
@@ -79,20 +89,42 @@ def make_files(folder):
         "WindowFloat": save(folder, models.window_float, "window_float", {**window, **gestures}, kinds, 3),
         "Scaled": save(folder, models.window_float, "scaled", {**window, **gestures, **scaled}, kinds, 5),
         "WindowBytes": save(
-            folder, models.window_int8, "window_int8", {**window, "labels": ["rest", "walk", "run", "climb"]}, kinds[:1], 7
+            folder,
+            models.window_int8,
+            "window_int8",
+            {**window, "labels": ["rest", "walk", "run", "climb"]},
+            kinds[:1],
+            7,
         ),
-        "Picture": save(folder, models.image_uint8, "picture", {"labels": ["cat", "dog", "owl"]}, kinds[:1], 11),
+        "Picture": save(
+            folder, models.image_uint8, "picture", {"labels": ["cat", "dog", "owl"]}, kinds[:1], 11
+        ),
         "Both": save(
             folder,
             models.two_inputs,
             "both",
-            {"features": {"i0": ["x", "y", "z"], "i1": ["age", "class"]}, "labels": ["no", "yes"], "sampling_rate_hz": 20},
+            {
+                "features": {"i0": ["x", "y", "z"], "i1": ["age", "class"]},
+                "labels": ["no", "yes"],
+                "sampling_rate_hz": 20,
+            },
             kinds[:1],
             13,
         ),
-        "Tokens": save(folder, models.tokens, "tokens", {"labels": ["a", "b", "c", "d", "e"]}, ["labels"], 17),
+        "Tokens": save(
+            folder, models.tokens, "tokens", {"labels": ["a", "b", "c", "d", "e"]}, ["labels"], 17
+        ),
         "Hostile": save(
-            folder, models.window_float, 'odd " $name\u00fc', {"labels": {"o0": HOSTILE[:4], "o1": (HOSTILE + [str(n) for n in range(9)])}, "features": HOSTILE[:6], "sampling_rate_hz": 50}, kinds, 19
+            folder,
+            models.window_float,
+            'odd " $name\u00fc',
+            {
+                "labels": {"o0": HOSTILE[:4], "o1": (HOSTILE + [str(n) for n in range(9)])},
+                "features": HOSTILE[:6],
+                "sampling_rate_hz": 50,
+            },
+            kinds,
+            19,
         ),
         "Merged": merged,
         "Foreign": folder / "foreign.tflite",
@@ -135,7 +167,7 @@ APP = ROOT / "examples" / "android" / "app" / "src"
 
 
 def generate_example(folder):
-    """The modules of examples/android for small files, as its generate.sh makes them; return their descriptions."""
+    """The modules of examples/android for small files, as its generate.py makes them."""
     exercise = models.save(
         TinyGraph,
         models.exercise,
@@ -204,7 +236,17 @@ class Jvm:
         self.path = ":".join(map(str, [self.classes, *libraries]))
         java = [*map(str, (HERE / "shim").rglob("*.java")), *map(str, (HERE / "driver").rglob("*.java"))]
         java += [*map(str, (HERE / "stubs").rglob("*.java")), *files_of(folder / "java", ".java")]
-        run("javac", *(f"-J{option}" for option in FAST_START.split()), "-Werror", "-Xlint:all,-processing,-try", "-d", self.classes, "-cp", self.path, *java)
+        run(
+            "javac",
+            *(f"-J{option}" for option in FAST_START.split()),
+            "-Werror",
+            "-Xlint:all,-processing,-try",
+            "-d",
+            self.classes,
+            "-cp",
+            self.path,
+            *java,
+        )
         kotlin = files_of(folder / "kotlin", ".kt")
         kotlin += [*map(str, (folder / "example").rglob("*.kt")), *map(str, APP.rglob("*.kt"))]
         run("kotlinc", "-Werror", "-jvm-target", "1.8", "-d", self.classes, "-cp", self.path, *kotlin)
@@ -217,7 +259,11 @@ class Jvm:
     def results(self):
         requests = self.folder / "requests.txt"
         requests.write_text("\n".join(self.lines), encoding="utf-8")
-        options = [f"-DLITERT_PYTHON={sys.executable}", f"-DLITERT_HOST_SCRIPT={self.script}", "-Dfile.encoding=UTF-8"]
+        options = [
+            f"-DLITERT_PYTHON={sys.executable}",
+            f"-DLITERT_HOST_SCRIPT={self.script}",
+            "-Dfile.encoding=UTF-8",
+        ]
         output = run("java", *FAST_START.split(), *options, "-cp", self.path, "Driver", requests)
         answers = output.splitlines()
         assert len(answers) == len(self.lines)
@@ -230,7 +276,16 @@ class Jvm:
             "io.github.kerasattention.example.SensorWindowsTest",
         ]
         python = f"-DLITERT_PYTHON={sys.executable}"
-        return run("java", *FAST_START.split(), python, "-cp", self.path, "org.junit.runner.JUnitCore", *tests, folder=module)
+        return run(
+            "java",
+            *FAST_START.split(),
+            python,
+            "-cp",
+            self.path,
+            "org.junit.runner.JUnitCore",
+            *tests,
+            folder=module,
+        )
 
     def package(self, language):
         return f"cases.{language}code"
@@ -317,7 +372,9 @@ def stream(kind):
     rng = np.random.default_rng(41)
     if kind == "steady":
         steady = rng.normal(size=(37, 6)).astype("float32")
-        return [["wx", "az", "ay", "ax", "wz", "wy"]], [(0, 20_000_000 * n, row) for n, row in enumerate(steady)]
+        return [["wx", "az", "ay", "ax", "wz", "wy"]], [
+            (0, 20_000_000 * n, row) for n, row in enumerate(steady)
+        ]
     events = []
     for source in (0, 1):
         steps = rng.integers(4_000_000, 31_000_000, 97)
@@ -331,7 +388,7 @@ def stream(kind):
 
 
 def runtime_of(language, name):
-    """Kotlin goes through CompiledModel, but for int64, which only the interpreter takes; Java through that."""
+    """Kotlin goes through CompiledModel, but for int64, which only the interpreter takes, as Java does."""
     return RUNTIMES["java"] if name == "Tokens" else RUNTIMES[language]
 
 
@@ -365,14 +422,28 @@ def done(tmp_path_factory):
                 given = [255 << 24 | colours[..., 0] << 16 | colours[..., 1] << 8 | colours[..., 2]]
             write_samples(folder / f"in{case}", given)
             asked[language, "answer", case] = jvm.ask(
-                "answer", package, name, kind, jvm.assets(language, name), method, folder / f"in{case}", folder / f"out{language}{case}"
+                "answer",
+                package,
+                name,
+                kind,
+                jvm.assets(language, name),
+                method,
+                folder / f"in{case}",
+                folder / f"out{language}{case}",
             )
         for name in [*files, *(f"Fault{fault}" for fault in [*FAULTS, "File"])]:
             kind = runtime_of(language, name)
-            asked[language, "parity", name] = jvm.ask("parity", package, name, kind, jvm.assets(language, name), "")
+            asked[language, "parity", name] = jvm.ask(
+                "parity", package, name, kind, jvm.assets(language, name), ""
+            )
         for gpu in ("right", "wrong", "absent"):
             asked[language, "gpu", gpu] = jvm.ask(
-                "parity", package, "WindowFloat", "CompiledModelRuntime", jvm.assets(language, "WindowFloat"), gpu
+                "parity",
+                package,
+                "WindowFloat",
+                "CompiledModelRuntime",
+                jvm.assets(language, "WindowFloat"),
+                gpu,
             )
         for kind, (hop, gap) in STREAMS.items():
             axes, events = stream(kind)
@@ -381,11 +452,20 @@ def done(tmp_path_factory):
                 for source, time, values in events:
                     out.write(struct.pack(">iqi", source, time, len(values)) + values.astype(">f4").tobytes())
             asked[language, "window", kind] = jvm.ask(
-                "window", package, "", "WindowFloatWindow", folder / f"stream {kind}", folder / f"windows {language} {kind}",
-                ";".join(",".join(names) for names in axes), hop, gap,
+                "window",
+                package,
+                "",
+                "WindowFloatWindow",
+                folder / f"stream {kind}",
+                folder / f"windows {language} {kind}",
+                ";".join(",".join(names) for names in axes),
+                hop,
+                gap,
             )
         for field in ("SERVE_OUTPUT_O0_LABELS", "SERVE_OUTPUT_O1_LABELS", "SERVE_INPUT_I0_FEATURES"):
-            asked[language, "labels", field] = jvm.ask("labels", package, "Hostile", field, folder / f"{language} {field}")
+            asked[language, "labels", field] = jvm.ask(
+                "labels", package, "Hostile", field, folder / f"{language} {field}"
+            )
     recorded = recorded_windows()
     signature = described["Exercise"].signatures[0]
     wanted["recorded"] = expected(described["Exercise"].path, signature, [recorded], "serve")
@@ -436,7 +516,9 @@ def test_windows_are_those_of_python(done, language, kind):
     hop, gap = STREAMS[kind]
     known = reference.windows(events, axes, models.AXES, 16, 50.0, hop, gap)
     assert results[language, "window", kind] == "ok"
-    found = np.fromfile(folder / f"windows {language} {kind}", np.dtype([("time", ">i8"), ("values", ">f4", (16, 6))]))
+    found = np.fromfile(
+        folder / f"windows {language} {kind}", np.dtype([("time", ">i8"), ("values", ">f4", (16, 6))])
+    )
     assert len(known) > 2
     np.testing.assert_array_equal(found["time"], [time for time, _ in known])
     np.testing.assert_array_equal(found["values"], [values for _, values in known])
@@ -456,7 +538,11 @@ def test_the_right_app_passes(done, language):
     ("fault", "says", "answers"),
     [
         ("Axes", "order of i0 is", "o0 of golden pair 0 differs by 0."),
-        ("Length", "window length is 15, the file has 16", "golden pair 0 fails: java.lang.IllegalArgumentException: 16 samples made 2"),
+        (
+            "Length",
+            "window length is 15, the file has 16",
+            "golden pair 0 fails: java.lang.IllegalArgumentException: 16 samples made 2",
+        ),
         ("Scale", "scale of i0 is 0.03125, the file has 0.0399", "o0 of golden pair 0 differs by 0."),
         ("Labels", "order of o0 is", "o0 of golden pair 0 differs by 0."),
         ("File", "SHA-256 of the .tflite file is", "golden pair 0 fails"),

@@ -30,7 +30,9 @@ def load(path):
 
 models = load(HERE / "android" / "tiny_models.py")
 TinyGraph = load(HERE.parent / "tiny_graphs.py").TinyGraph
-ODD = strategies.text(max_size=60) | strategies.sampled_from(["class", "fun", "Result", "a b", "a_b", "aB", "ä", "7", "🦾"])
+ODD = strategies.text(max_size=60) | strategies.sampled_from(
+    ["class", "fun", "Result", "a b", "a_b", "aB", "ä", "7", "🦾"]
+)
 
 
 @given(strategies.lists(ODD, max_size=9))
@@ -51,7 +53,9 @@ def test_class_names_are_safe(stem):
 
 
 def test_known_names():
-    assert names.identifiers(["window", "Left Arm", "left_arm", "class", "serving_default", "2nd"], "input") == [
+    assert names.identifiers(
+        ["window", "Left Arm", "left_arm", "class", "serving_default", "2nd"], "input"
+    ) == [
         "window",
         "leftArm",
         "leftArm2",
@@ -71,7 +75,9 @@ def test_other_class_names_are_refused(name):
         names.check_class_name(name)
 
 
-@pytest.mark.parametrize("package", ["", "app", "com.class.app", "Com.app", "com..app", "com.app/../x", "com.ä.app", "a.b\n"])
+@pytest.mark.parametrize(
+    "package", ["", "app", "com.class.app", "Com.app", "com..app", "com.app/../x", "com.ä.app", "a.b\n"]
+)
 def test_other_packages_are_refused(package):
     with pytest.raises(ValueError, match="`package` must be two or more words"):
         names.check_package(package)
@@ -87,14 +93,24 @@ def test_literals_read_back(language, value):
     assert not re.search(r'(?<!\\)(\\\\)*"', inside)
     if language == "kotlin":
         assert not re.search(r"(?<!\\)(\\\\)*\$", inside)
-    units = re.sub(r"\\u([0-9a-f]{4})|\\(.)", lambda m: chr(int(m[1], 16)) if m[1] else {"n": "\n", "r": "\r", "t": "\t"}.get(m[2], m[2]), inside)
+    units = re.sub(
+        r"\\u([0-9a-f]{4})|\\(.)",
+        lambda m: chr(int(m[1], 16)) if m[1] else {"n": "\n", "r": "\r", "t": "\t"}.get(m[2], m[2]),
+        inside,
+    )
     assert units.encode("utf-16-be", "surrogatepass").decode("utf-16-be") == value
 
 
 @given(strategies.text(max_size=80))
 def test_comments_stay_comments(value):
     found = literals.comment(value)
-    assert found.isascii() and "\n" not in found and "*/" not in found and "/*" not in found and "\\" not in found
+    assert (
+        found.isascii()
+        and "\n" not in found
+        and "*/" not in found
+        and "/*" not in found
+        and "\\" not in found
+    )
 
 
 def test_numbers_read_back():
@@ -106,10 +122,8 @@ def test_numbers_read_back():
 
 
 def tensor(**changes):
-    fields = dict(
-        name="i", index=0, dtype="float32", shape=(1, 4), scale=None, zero_point=None, task=None, names=(), units=(),
-        kind="values", normalization=None,
-    )
+    fields = {"name": "i", "index": 0, "dtype": "float32", "shape": (1, 4), "scale": None, "zero_point": None}
+    fields |= {"task": None, "names": (), "units": (), "kind": "values", "normalization": None}
     return Tensor(**{**fields, **changes})
 
 
@@ -129,14 +143,29 @@ def test_tensors_without_code_are_refused(changes, message):
 
 @pytest.fixture(scope="module")
 def window_file(tmp_path_factory):
-    entries = {"features": models.AXES, "sampling_rate_hz": 50, "labels": {"o0": ["rest", "walk", "run", "climb"]}}
+    entries = {
+        "features": models.AXES,
+        "sampling_rate_hz": 50,
+        "labels": {"o0": ["rest", "walk", "run", "climb"]},
+    }
     folder = tmp_path_factory.mktemp("files")
-    return models.save(TinyGraph, models.window_float, folder, "walk", entries, ["classification", "regression"], 3)
+    return models.save(
+        TinyGraph, models.window_float, folder, "walk", entries, ["classification", "regression"], 3
+    )
 
 
 def test_the_command_writes_a_module(window_file, tmp_path):
     folder = tmp_path / "module"
-    command = ["android", str(window_file), "-o", str(folder), "--language", "java", "--package", "org.example.walk"]
+    command = [
+        "android",
+        str(window_file),
+        "-o",
+        str(folder),
+        "--language",
+        "java",
+        "--package",
+        "org.example.walk",
+    ]
     done = click.testing.CliRunner().invoke(main, command)
     assert done.exit_code == 0, done.output
     assert "class org.example.walk.Walk" in done.output and "8 golden pairs are replayed" in done.output
@@ -201,7 +230,11 @@ def test_a_file_without_manifest_says_so(tmp_path):
 def test_marks():
     content = writing.marked("A.kt", "class A\n")
     assert writing.is_ours(content)
-    assert not writing.is_ours(content + b"\n") and not writing.is_ours(b"class A\n") and not writing.is_ours(b"")
+    assert (
+        not writing.is_ours(content + b"\n")
+        and not writing.is_ours(b"class A\n")
+        and not writing.is_ours(b"")
+    )
     with pytest.raises(ValueError, match="`language` must be one of"):
         tflite.android("a.tflite", "b", language="rust")
 

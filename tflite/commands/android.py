@@ -12,11 +12,15 @@ from keras_attention.tflite.commands.common import with_clear_errors
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("-o", "--output", "folder", required=True, type=click.Path(path_type=Path), help="Folder of the module.")
+@click.option(
+    "-o", "--output", "folder", required=True, type=click.Path(path_type=Path), help="Folder of the module."
+)
 @click.option("--package", default="com.example.app", show_default=True, help="Package of the classes.")
 @click.option("--language", type=click.Choice(["kotlin", "java"]), default="kotlin", show_default=True)
 @click.option("--class-name", help="Class of the model. Defaults to the file's name.")
-@click.option("--manifest", type=click.Path(path_type=Path), help="Defaults to the .manifest.json beside the file.")
+@click.option(
+    "--manifest", type=click.Path(path_type=Path), help="Defaults to the .manifest.json beside the file."
+)
 @click.option("--overwrite", is_flag=True, help="Also replace files that were changed, or written by others.")
 def android(
     file: Path,

@@ -11,7 +11,9 @@ def stored(raw, scale, zero_point, dtype, mean=None, std=None):
     if not scale:
         return value.astype(dtype)
     limits = np.iinfo(dtype)
-    return np.clip(np.round(value.astype(np.float64) / scale) + zero_point, limits.min, limits.max).astype(dtype)
+    return np.clip(np.round(value.astype(np.float64) / scale) + zero_point, limits.min, limits.max).astype(
+        dtype
+    )
 
 
 def windows(events, axes, features, length, rate, hop, gap):

@@ -80,7 +80,15 @@ def tokens(tiny, rng):
     rows = tiny.op("GATHER", table, given, shape=(1, 7, 4), table="Gather")
     scores = dense(tiny, rng, rows, 5, 28)
     return [
-        tiny.op("ARG_MAX", scores, tiny.constant(np.int32(1)), shape=(1,), kind="int64", table="ArgMax", outputType=4)
+        tiny.op(
+            "ARG_MAX",
+            scores,
+            tiny.constant(np.int32(1)),
+            shape=(1,),
+            kind="int64",
+            table="ArgMax",
+            outputType=4,
+        )
     ]
 
 
@@ -88,7 +96,10 @@ def exercise(tiny, rng):
     """What the example app calls Exercise: a window in int8, scores and attention."""
     window = quantized(tiny, tiny.input(1, 128, 6, kind="int8"), 0.0625, -7)
     flat = real(tiny, window, [1, 128, 6])
-    return [softmax(tiny, dense(tiny, rng, flat, 7, 768), 7), softmax(tiny, dense(tiny, rng, flat, 32, 768), 32)]
+    return [
+        softmax(tiny, dense(tiny, rng, flat, 7, 768), 7),
+        softmax(tiny, dense(tiny, rng, flat, 32, 768), 32),
+    ]
 
 
 def digit(tiny, rng):

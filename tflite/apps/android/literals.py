@@ -1,4 +1,4 @@
-"""Python values as literals of Java and Kotlin, and as text of their comments. The only place that escapes."""
+"""Python values as literals and comments of Java and Kotlin. The only place that escapes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def text(value: str, language: str) -> str:
-    """Return a string literal in ASCII.
+    r"""Return a string literal in ASCII.
 
-    Java reads \\u escapes before anything else, so what ends a line or a string is never written as one.
+    Java reads \u escapes before anything else, so what ends a line or a string is never written as one.
 
     Raises:
         ValueError: it is too long for a constant of a class file.
     """
     if len(value) > _LONGEST:
         raise ValueError(
-            f"A name may have at most {_LONGEST} characters in an app. Received: {value[:20]!r}... of {len(value)}"
+            f"A name may have at most {_LONGEST} characters in an app. "
+            f"Received: {value[:20]!r}... of {len(value)}"
         )
     return '"' + "".join(_character(character, language) for character in value) + '"'
 
@@ -38,7 +39,9 @@ def _character(character: str, language: str) -> str:
 def comment(value: str) -> str:
     """Return text that can't end a comment, start one, or be an escape."""
     plain = "".join(character if " " <= character <= "~" else "?" for character in value)
-    return plain.replace("\\", "/").replace("*/", "* /").replace("/*", "/ *").replace("@", "(at)").strip()[:200]
+    return (
+        plain.replace("\\", "/").replace("*/", "* /").replace("/*", "/ *").replace("@", "(at)").strip()[:200]
+    )
 
 
 def number(value: float) -> str:

@@ -7,30 +7,31 @@ import unicodedata
 from collections.abc import Iterable
 
 _KEYWORDS = frozenset(
-    """abstract as assert boolean break byte case catch char class const continue default do double else enum
-    exports extends false final finally float for fun goto if implements import in instanceof int interface is
-    long module native new null object open operator override package private protected public record return
-    sealed short static strictfp super switch synchronized this throw throws transient true try typealias typeof
-    val var void volatile when while yield""".split()
+    """abstract as assert boolean break byte case catch char class const continue default do double else
+    enum exports extends false final finally float for fun goto if implements import in instanceof int
+    interface is long module native new null object open operator override package private protected
+    public record return sealed short static strictfp super switch synchronized this throw throws
+    transient true try typealias typeof val var void volatile when while yield""".split()
 )
 _MEMBERS = frozenset(
-    """answer classes clone close equals finalize getclass hashcode labelled notify notifyall pixels processor
-    runtime tostring wait""".split()
+    """answer classes clone close equals finalize getclass hashcode labelled notify notifyall pixels
+    processor runtime tostring wait""".split()
 )
 """What generated classes and java.lang.Object have already, in lower case."""
 _ENDINGS = ("inputs", "outputs", "pixels", "answer")
 """Generated members are called like the signature with one of these."""
 SUPPORT = frozenset(
-    """ModelRuntime Processor TensorSpec SignatureSpec Classes ClassLabel FloatTensor LongTensor SampleWindow Golden
-    GoldenTensor GoldenColumn GoldenSample GoldenAnswer Difference ParityReport ParityException ParityCheck
-    ModelAssets InterpreterRuntime CompiledModelRuntime HostRuntime Shapes RuntimeOpener""".split()
+    """ModelRuntime Processor TensorSpec SignatureSpec Classes ClassLabel FloatTensor LongTensor
+    SampleWindow Golden GoldenTensor GoldenColumn GoldenSample GoldenAnswer Difference ParityReport
+    ParityException ParityCheck ModelAssets InterpreterRuntime CompiledModelRuntime HostRuntime Shapes
+    RuntimeOpener""".split()
 )
 """Classes that are written beside the model's."""
 _OTHERS = frozenset(
-    """Any Array Boolean Byte ByteBuffer Char Character Class Double Environment Error Exception Float HashMap Int
-    Integer Interpreter Iterable List Long Map Math Nothing Number Object Override Pair Record Runtime
-    RuntimeException Set Short String StringBuilder System Thread Throwable Unit Void Accelerator CompiledModel
-    AssetManager Arrays ArrayList ArrayDeque Delegate TensorBuffer""".split()
+    """Any Array Boolean Byte ByteBuffer Char Character Class Double Environment Error Exception Float
+    HashMap Int Integer Interpreter Iterable List Long Map Math Nothing Number Object Override Pair
+    Record Runtime RuntimeException Set Short String StringBuilder System Thread Throwable Unit Void
+    Accelerator CompiledModel AssetManager Arrays ArrayList ArrayDeque Delegate TensorBuffer""".split()
 )
 _CLASS_ENDINGS = ("Result", "Parity", "Window", "Test", "Checked")
 _LONGEST = 40
@@ -108,8 +109,8 @@ def check_package(package: str) -> None:
     """Raise if this is no name of an Android package."""
     if not _PACKAGE.fullmatch(package) or set(package.split(".")) & _KEYWORDS or len(package) > 150:
         raise ValueError(
-            "`package` must be two or more words of a-z, 0-9 and _, joined by dots, none of them a word of Java "
-            f"or Kotlin, such as 'com.example.app'. Received: {package!r}"
+            "`package` must be two or more words of a-z, 0-9 and _, joined by dots, none of them a word of "
+            f"Java or Kotlin, such as 'com.example.app'. Received: {package!r}"
         )
 
 

@@ -22,7 +22,9 @@ def check(tensor: Tensor) -> None:
     if len(names(tensor)) > MOST_NAMES:
         raise ValueError(f"{tensor.name!r} has more than {MOST_NAMES} names, too many for one class.")
     if len(set(tensor.names)) < len(tensor.names):
-        raise ValueError(f"Two entries of {tensor.name!r} have the same name, so an app can't tell them apart.")
+        raise ValueError(
+            f"Two entries of {tensor.name!r} have the same name, so an app can't tell them apart."
+        )
 
 
 def size(tensor: Tensor) -> int:

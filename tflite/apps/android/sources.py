@@ -17,7 +17,15 @@ from keras_attention.tflite.apps.description import describe
 LANGUAGES = ("kotlin", "java")
 _SUFFIXES = {"kotlin": ".kt", "java": ".java"}
 _SUPPORT = {
-    "kotlin": ("Golden", "ModelAssets", "ModelRuntime", "ParityCheck", "Results", "SampleWindow", "TensorSpec"),
+    "kotlin": (
+        "Golden",
+        "ModelAssets",
+        "ModelRuntime",
+        "ParityCheck",
+        "Results",
+        "SampleWindow",
+        "TensorSpec",
+    ),
     "java": (
         "ClassLabel",
         "Classes",
@@ -76,7 +84,7 @@ def android(
     manifest: str | Path | None = None,
     overwrite: bool = False,
 ) -> AndroidSources:
-    """Write an Android module whose code matches this .tflite file, with a check that it does. See docs/android.md.
+    """Write an Android module whose code matches this .tflite file, and checks that it does: docs/android.md.
 
     Args:
         path: the .tflite file.
@@ -109,9 +117,7 @@ def android(
     if description.sampling_rate_hz is None and any(
         view.is_window for view in views.signatures(description, name, language)[0].inputs
     ):
-        remarks.append(
-            "There is no class that cuts windows: the manifest has no sampling_rate_hz. Whole windows can be given."
-        )
+        remarks.append("There is no class that cuts windows, since the manifest has no sampling_rate_hz.")
     return AndroidSources(folder, tuple(written), name, count, tuple(remarks))
 
 
@@ -139,7 +145,9 @@ def generate(
     }
     templates = rendering.environment(language)
     suffix = _SUFFIXES[language]
-    main, test, runtimes = (f"src/{part}/{language}/{package.replace('.', '/')}" for part in ("main", "test", "{}"))
+    main, test, runtimes = (
+        f"src/{part}/{language}/{package.replace('.', '/')}" for part in ("main", "test", "{}")
+    )
     texts = {f"{main}/{support}{suffix}": f"{support}{suffix}" for support in _SUPPORT[language]}
     texts[f"{main}/{name}{suffix}"] = f"Model{suffix}"
     texts[f"{main}/{name}Parity{suffix}"] = f"ModelParity{suffix}"

@@ -24,8 +24,8 @@ _INT_TYPES = ("int32", "int16", "int8", "uint8", "bool")
 class TensorView:
     """An input or output for the templates; see `Tensor` for what the fields hold.
 
-    `number` is "float", "int" or "long": the type of its values in the app. `names_constant`, `length_constant`
-    and `rate_constant` are empty where the class has no such constant.
+    `number` is "float", "int" or "long": the type of its values in the app. `names_constant`,
+    `length_constant` and `rate_constant` are empty where the class has no such constant.
     """
 
     tensor: Tensor

@@ -48,7 +48,9 @@ def write(
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"`folder` must be a folder. Received the file: {str(folder)!r}")
-    foreign = [name for name, content in contents.items() if _is_foreign(folder / name, name, content, folder)]
+    foreign = [
+        name for name, content in contents.items() if _is_foreign(folder / name, name, content, folder)
+    ]
     if foreign and not overwrite:
         listed = ", ".join(foreign[:5]) + (", ..." if len(foreign) > 5 else "")
         raise FileExistsError(
@@ -58,7 +60,7 @@ def write(
     kept = [folder / name for name in starters if (folder / name).exists()]
     new = {name: content for name, content in starters.items() if folder / name not in kept}
     written = []
-    for name, content in {**contents, **new}.items():
+    for name in {**contents, **new}:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         files.check_writable(path)
@@ -80,5 +82,9 @@ def _is_foreign(path: Path, name: str, content: bytes, folder: Path) -> bool:
         return not is_ours(known)
     # An asset has no first line to mark: it is ours where a golden asset lies that names its SHA-256.
     golden = path.with_suffix(".golden")
-    digest = hashlib.sha256(path.with_suffix(".tflite").read_bytes()).hexdigest().encode() if golden.exists() else b""
+    digest = (
+        hashlib.sha256(path.with_suffix(".tflite").read_bytes()).hexdigest().encode()
+        if golden.exists()
+        else b""
+    )
     return not (digest and digest in golden.read_bytes()[:200])

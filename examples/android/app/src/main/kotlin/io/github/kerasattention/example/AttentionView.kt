@@ -12,7 +12,7 @@ class AttentionView(context: Context) : View(context) {
     private var weights = FloatArray(0)
     private var signal = FloatArray(0)
     private var pixels = IntArray(0)
-    private var width = 0
+    private var perRow = 0
 
     /** Attention over a window, with its acceleration (the first three of six axes) above. */
     fun showSeconds(attention: FloatArray, window: FloatArray) = show(attention, window, IntArray(0), 0)
@@ -28,7 +28,7 @@ class AttentionView(context: Context) : View(context) {
         weights = attention
         signal = window
         pixels = picture
-        width = pixelsPerRow
+        perRow = pixelsPerRow
         contentDescription = describe()
         invalidate()
     }
@@ -67,16 +67,16 @@ class AttentionView(context: Context) : View(context) {
     }
 
     private fun drawPlaces(canvas: Canvas) {
-        val rows = pixels.size / width
-        val side = Math.min(getWidth().toFloat() / width, height.toFloat() / rows)
+        val rows = pixels.size / perRow
+        val side = Math.min(getWidth().toFloat() / perRow, height.toFloat() / rows)
         for (place in pixels.indices) {
-            val left = place % width * side
-            val top = place / width * side
+            val left = place % perRow * side
+            val top = place / perRow * side
             paint.color = pixels[place]
             canvas.drawRect(left, top, left + side, top + side, paint)
         }
         val columns = Math.round(Math.sqrt(weights.size.toDouble())).toInt()
-        val wide = side * width / columns
+        val wide = side * perRow / columns
         for (place in weights.indices) {
             val left = place % columns * wide
             val top = place / columns * wide
