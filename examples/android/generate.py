@@ -1,6 +1,6 @@
 """Write the modules exercise/ and digit/ of the Android app from the models that the examples trained.
 
-    python examples/android/generate.py runs/activity_recognition/model.keras runs/image_classification/model.keras
+    python examples/android/generate.py EXERCISE/model.keras DIGIT/model.keras
 
 A .keras file gets its attention as a second output and becomes an int8 .tflite file; a .tflite file is taken
 as it is.

@@ -49,6 +49,11 @@ class TensorView:
         return self.tensor.name
 
     @property
+    def axes(self) -> str:
+        """Names and units of a window's features."""
+        return axes(self.tensor) or ", ".join(self.names)
+
+    @property
     def channels(self) -> int:
         """Entries of the last axis."""
         return self.tensor.shape[-1]
@@ -186,8 +191,15 @@ def _input_doc(tensor: Tensor) -> str:
     if shapes.is_image(tensor):
         return f"{_shape(tensor)} values of the image, rows from the top, last axis fastest."
     meaning = {"tokens": "token numbers"}.get(tensor.kind, "raw values")
-    named = f": {', '.join(tensor.names[:20])}" if tensor.names else ""
+    named = f": {axes(tensor)}" if tensor.names else ""
     return f"{_shape(tensor)} {meaning}, last axis fastest{named}."
+
+
+def axes(tensor: Tensor) -> str:
+    """Return the names of the last axis, with their units where the file says them."""
+    units = tensor.units or [""] * len(tensor.names)
+    named = [f"{name} ({unit})" if unit else name for name, unit in zip(tensor.names, units, strict=True)]
+    return ", ".join(named[:20]) + (", ..." if len(named) > 20 else "")
 
 
 def _output_doc(tensor: Tensor) -> str:

@@ -140,7 +140,7 @@ public final class Driver {
                     try {
                         return runtime(pack, name, kind, assets, given[0]);
                     } catch (InvocationTargetException error) {
-                        throw error.getCause();
+                        throw new IllegalStateException(error.getCause());
                     }
                 });
             Object checked = method.invoke(null, golden, file, preferred, opener);
