@@ -387,11 +387,6 @@ def stream(kind):
     return [["ay", "ax", "az"], ["wz", "wy", "wx"]], events
 
 
-def runtime_of(language, name):
-    """Kotlin goes through CompiledModel, but for int64, which only the interpreter takes, as Java does."""
-    return RUNTIMES["java"] if name == "Tokens" else RUNTIMES[language]
-
-
 def recorded_windows():
     """200 windows of people's exercises."""
     watch_data = load(ROOT / "examples" / "common" / "watch_data.py")
@@ -409,10 +404,9 @@ def done(tmp_path_factory):
     jvm = Jvm(folder)
     asked, wanted = {}, {}
     for language in LANGUAGES:
-        package = jvm.package(language)
+        package, kind = jvm.package(language), RUNTIMES[language]
         for case, (name, number, method) in enumerate(ANSWERED):
             signature = files[name].description.signatures[number]
-            kind = runtime_of(language, name)
             rng = np.random.default_rng(case + 53)
             samples = [raw_samples(tensor, 23, rng) for tensor in signature.inputs]
             wanted[case] = expected(files[name].path, signature, samples, signature.key)
@@ -432,7 +426,6 @@ def done(tmp_path_factory):
                 folder / f"out{language}{case}",
             )
         for name in [*files, *(f"Fault{fault}" for fault in [*FAULTS, "File"])]:
-            kind = runtime_of(language, name)
             asked[language, "parity", name] = jvm.ask(
                 "parity", package, name, kind, jvm.assets(language, name), ""
             )
@@ -445,19 +438,19 @@ def done(tmp_path_factory):
                 jvm.assets(language, "WindowFloat"),
                 gpu,
             )
-        for kind, (hop, gap) in STREAMS.items():
-            axes, events = stream(kind)
-            with (folder / f"stream {kind}").open("wb") as out:
+        for stream_kind, (hop, gap) in STREAMS.items():
+            axes, events = stream(stream_kind)
+            with (folder / f"stream {stream_kind}").open("wb") as out:
                 out.write(struct.pack(">i", len(events)))
                 for source, time, values in events:
                     out.write(struct.pack(">iqi", source, time, len(values)) + values.astype(">f4").tobytes())
-            asked[language, "window", kind] = jvm.ask(
+            asked[language, "window", stream_kind] = jvm.ask(
                 "window",
                 package,
                 "",
                 "WindowFloatWindow",
-                folder / f"stream {kind}",
-                folder / f"windows {language} {kind}",
+                folder / f"stream {stream_kind}",
+                folder / f"windows {language} {stream_kind}",
                 ";".join(",".join(names) for names in axes),
                 hop,
                 gap,

@@ -24,6 +24,10 @@ public final class TensorBuffer implements AutoCloseable {
         fresh(4 * data.length).asIntBuffer().put(data);
     }
 
+    public void writeLong(long[] data) throws LiteRtException {
+        fresh(8 * data.length).asLongBuffer().put(data);
+    }
+
     public void writeInt8(byte[] data) throws LiteRtException {
         fresh(data.length).put(data);
     }
@@ -42,6 +46,12 @@ public final class TensorBuffer implements AutoCloseable {
     public int[] readInt() throws LiteRtException {
         int[] data = new int[content.length / 4];
         held().asIntBuffer().get(data);
+        return data;
+    }
+
+    public long[] readLong() throws LiteRtException {
+        long[] data = new long[content.length / 8];
+        held().asLongBuffer().get(data);
         return data;
     }
 
