@@ -45,6 +45,7 @@ from rich import table
 from common import activity_augmentation
 from common import activity_models
 from common import activity_training
+from common import attention_outputs
 from common import attention_pictures
 from common import files
 from common import progress_bar
@@ -90,6 +91,11 @@ SHOWN = watch_data.EXERCISES.index("FEL")  # the exercise in the picture
     help="Test on unseen subjects, or on the last quarter of every recording.",
 )
 @click.option(
+    "--attention-output",
+    is_flag=True,
+    help="Give the .tflite file the attention as a second output, for apps that draw it.",
+)
+@click.option(
     "--quick", is_flag=True, help="Barely train: shows that everything works in less than a minute."
 )
 @click.option(
@@ -107,6 +113,7 @@ def main(
     precision: str | None,
     folds: int | None,
     split: str,
+    attention_output: bool,
     quick: bool,
     out: pathlib.Path,
     seed: int,
@@ -122,11 +129,22 @@ def main(
         out.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+    if folds and attention_output:
+        raise click.UsageError("--attention-output is for the one file of a run without --folds.")
     screen = console.Console()
     if folds:
         cross_validate(screen, recordings, recipe, split, folds, precision, out, quick=quick)
     else:
-        train_and_convert(screen, recordings, recipe, split, precision or "int8", out, quick=quick)
+        train_and_convert(
+            screen,
+            recordings,
+            recipe,
+            split,
+            precision or "int8",
+            out,
+            attention_output=attention_output,
+            quick=quick,
+        )
 
 
 def train_and_convert(
@@ -137,6 +155,7 @@ def train_and_convert(
     precision: str,
     out: pathlib.Path,
     *,
+    attention_output: bool,
     quick: bool,
 ) -> None:
     """One split: trains, converts, draws the attention, writes all files and a summary."""
@@ -149,7 +168,8 @@ def train_and_convert(
     outputs = activity_training.probabilities(model, test_windows.inputs)
     accuracy = activity_training.accuracy(test_windows, outputs)
     written = [files.write_atomically(out / "model.keras", model.save)]
-    result = convert(model, train, test_windows, precision, out / f"model_{precision}.tflite", quick=quick)
+    shipped = attention_outputs.over_time(model) if attention_output else model
+    result = convert(shipped, train, test_windows, precision, out / f"model_{precision}.tflite", quick=quick)
     written.append(out / f"model_{precision}.tflite")
     written.append(result.write_report(out / "report.json"))
     written.append(result.write_report(out / "report.html"))
@@ -248,10 +268,25 @@ def convert(
             precision=precision,
             calibration=calibration[:: max(1, len(calibration) // 512)],
             evaluation=(test_windows.inputs, test_windows.labels),
-            min_agreement=0.9 if quick else 0.99,
+            min_agreement={"exercise": 0.9 if quick else 0.99},
+            manifest=manifest(model),
         )
     except tflite.ConversionError as error:
         raise click.ClickException(f"{path.name} was not written. {error}") from error
+
+
+def manifest(model: keras.Model) -> dict[str, Any]:
+    """What an app must know of the file."""
+    maps = [name for name in model.output_names if name == attention_outputs.NAME]
+    return {
+        "labels": {"exercise": list(watch_data.EXERCISE_NAMES)},
+        "features": list(watch_data.AXES),
+        "units": list(watch_data.UNITS),
+        **({"attention": maps} if maps else {}),
+        "sampling_rate_hz": watch_data.RATE,
+        "window_length": watch_data.WINDOW,
+        "description": "Seven shoulder exercises from the accelerometer and the gyroscope of a watch.",
+    }
 
 
 def draw_attention(

@@ -36,6 +36,7 @@ from rich import box
 from rich import console
 from rich import table
 
+from common import attention_outputs
 from common import files
 from common import image_data
 from common import image_models
@@ -97,6 +98,11 @@ BLACK_BORDER = ("digits", "mnist", "fashion_mnist")  # what lies beside the imag
     help="Type of the images that the files take; 0 to 255 in both.",
 )
 @click.option(
+    "--attention-output",
+    is_flag=True,
+    help="Give the .tflite file the attention as a second output, for apps that draw it.",
+)
+@click.option(
     "--quick", is_flag=True, help="Barely train: shows that everything works in less than a minute."
 )
 @click.option(
@@ -118,6 +124,7 @@ def main(
     mixed_precision: bool,
     precision: Precision,
     input_dtype: str,
+    attention_output: bool,
     quick: bool,
     out: pathlib.Path,
     seed: int,
@@ -129,6 +136,8 @@ def main(
         attention = None if attention == "none" else attention or "cbam"
     if precision == "int8_full" and input_dtype == "float32":
         raise click.UsageError("--precision int8_full has no floats: leave --input-dtype at uint8.")
+    if attention_output and attention not in ("cbam", "spatial"):
+        raise click.UsageError("--attention-output needs --attention cbam or spatial: a map of places.")
     screen = console.Console()
     try:
         images = image_data.load(source, image_size)
@@ -151,7 +160,16 @@ def main(
         mixed_precision=mixed_precision,
         seed=seed,
     )
-    train_and_convert(screen, images, recipe, precision, input_dtype, out, quick=quick)
+    train_and_convert(
+        screen,
+        images,
+        recipe,
+        precision,
+        input_dtype,
+        out,
+        attention_output=attention_output,
+        quick=quick,
+    )
 
 
 def shorten(images: image_data.Images) -> image_data.Images:
@@ -174,6 +192,7 @@ def train_and_convert(
     input_dtype: str,
     out: pathlib.Path,
     *,
+    attention_output: bool,
     quick: bool,
 ) -> None:
     """Trains, converts, draws the attention, writes all files and a summary."""
@@ -184,7 +203,8 @@ def train_and_convert(
         )
     seconds = time.perf_counter() - start
     accuracy = image_training.accuracy(model, images.test, images.test_labels, images.classes)
-    result = convert(model, images, precision, out / f"model_{precision}.tflite", quick=quick)
+    shipped = attention_outputs.over_places(model) if attention_output else model
+    result = convert(shipped, images, precision, out / f"model_{precision}.tflite", quick=quick)
     written = [out / f"model_{precision}.tflite", files.write_atomically(out / "model.keras", model.save)]
     written += [result.write_report(out / f"report.{ending}") for ending in ("json", "html")]
     picture = image_pictures.draw(
@@ -228,11 +248,12 @@ def convert(
             precision=precision,
             calibration=images.train[:: max(1, len(images.train) // 512)],
             evaluation=(images.test, images.test_labels),
-            min_agreement=0.9 if quick else 0.99,
+            min_agreement={model.output_names[0]: 0.9 if quick else 0.99},
             io_dtype="uint8" if precision == "int8_full" else None,
             manifest={
-                "labels": list(images.classes),
-                "preprocessing": "None: pixels from 0 to 255, scaled inside the file.",
+                "labels": {model.output_names[0]: list(images.classes)},
+                **({"attention": model.output_names[1:]} if len(model.outputs) > 1 else {}),
+                "description": "Takes pixels from 0 to 255 and scales them itself.",
             },
         )
     except tflite.ConversionError as error:

@@ -66,7 +66,7 @@ def check(wanted: Wanted, calibration: Any) -> Wanted:
                 raise TypeError(f"`{name}` must be a number or None. Received: {value!r}")
             if not math.isfinite(value):
                 raise ValueError(f"`{name}` must be finite. Received: {value!r}")
-            if name == "min_agreement" and not 0.0 <= value <= 1.0:
+            if name == "min_agreement" and not 0.0 <= float(value) <= 1.0:
                 raise ValueError(f"`min_agreement` must be a share from 0 to 1. Received: {value!r}")
     if precision in CALIBRATED and calibration is None:
         raise ValueError(

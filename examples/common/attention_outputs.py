@@ -25,9 +25,9 @@ def over_time(model: keras.Model) -> keras.Model:
 
 
 def over_places(model: keras.Model) -> keras.Model:
-    """A copy of an image model, same weights, that also returns how much of each place its first gate lets through.
+    """A copy of an image model, same weights, that also returns what its first gate lets through.
 
-    `(batch, height, width)`, from 0 to 1.
+    `(batch, height, width)`, how much of each place, from 0 to 1.
 
     Raises:
         ValueError: the gates of the model know no places.
@@ -37,7 +37,8 @@ def over_places(model: keras.Model) -> keras.Model:
         maps = [values for values in scores if values.ndim == 3]
         if len(maps) != 1:
             raise ValueError(
-                f"Only models with `spatial` or `cbam` attention have a map of places to return. Received: {model.name}"
+                "Only `cbam` and `spatial` attention have a map of places that can be an output. "
+                f"Received: {model.name}"
             )
         return maps[0]
 
@@ -47,9 +48,7 @@ def over_places(model: keras.Model) -> keras.Model:
 def _with_output(model, reduce, *, first: bool = False) -> keras.Model:
     names = [layer.name for layer in model.layers if layer.name.startswith("attention")]
     if not names:
-        raise ValueError(
-            f"The model has no layer named attention*, so no attention to return. Received: {model.name}"
-        )
+        raise ValueError(f"The model has no layer named attention*. Received: {model.name}")
     chosen = names[0 if first else -1]
     found = []
 

@@ -383,7 +383,7 @@ class TestScript:
 
     @pytest.mark.parametrize("name", sorted(activity_models.BUILDERS))
     def test_quick_run_writes_all_files(self, run, recordings, name, tmp_path):
-        done = run("--quick", "--model", name, "--out", str(tmp_path))
+        done = run("--quick", "--model", name, "--attention-output", "--out", str(tmp_path))
         assert done.returncode == 0, done.stdout + done.stderr
         assert {path.name for path in tmp_path.iterdir()} == {
             "model.keras",
@@ -396,7 +396,10 @@ class TestScript:
         }
         report = json.loads((tmp_path / "report.json").read_text())
         assert report["precision"] == "int8"
-        assert report["agreement"] >= 0.9
+        agreement = {row["output"]: row["agreement"] for row in report["by_output"]}
+        assert agreement.keys() == {"exercise", "attention_map"} and agreement["exercise"] >= 0.9
+        assert report["manifest"]["attention"] == ["attention_map"]
+        assert report["manifest"]["units"] == {"window": list(watch_data.UNITS)}
         assert report["fully_delegated"] is True
         metrics = json.loads((tmp_path / "metrics.json").read_text())
         assert metrics["test"]["subjects"].keys() == {"9", "10"}

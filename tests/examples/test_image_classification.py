@@ -356,7 +356,7 @@ def run(script, *arguments):
 class TestScript:
     @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # TF 2.21 with NumPy 2
     def test_quick_run_writes_all_files_and_a_failing_one_touches_none(self, script, tmp_path, monkeypatch):
-        done = run(script, "--quick", "--precision", "int8_full", "--out", tmp_path)
+        done = run(script, "--quick", "--precision", "int8_full", "--attention-output", "--out", tmp_path)
         assert done.exit_code == 0, done.output
         names = {
             "model.keras",
@@ -371,7 +371,9 @@ class TestScript:
         report = json.loads((tmp_path / "report.json").read_text())
         assert report["inputs"] == ["image: uint8[1, 8, 8, 1], scale 1, zero point 0"]
         assert report["outputs"][0].startswith("label: uint8[1, 10]")
-        assert report["agreement"] >= 0.9
+        assert report["outputs"][1].startswith("attention_map: uint8[1, 8, 8]")
+        assert report["by_output"][0]["agreement"] >= 0.9
+        assert report["manifest"]["attention"] == ["attention_map"]
         assert report["manifest"]["labels"] == {"label": list("0123456789")}
         metrics = json.loads((tmp_path / "metrics.json").read_text())
         assert metrics["test"]["all"] > 0.5
@@ -395,6 +397,11 @@ class TestScript:
         blocked.touch()
         (folder / "empty").mkdir()
         cases = [
+            (
+                ("--attention", "se", "--attention-output"),
+                2,
+                "--attention-output needs --attention cbam or spatial: a map of places.",
+            ),
             (
                 ("--model", "vit_tiny", "--attention", "se"),
                 2,

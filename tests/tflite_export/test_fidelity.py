@@ -82,6 +82,23 @@ def test_the_worst_of_several_outputs_is_named():
     assert decisions.startswith(f"agreement {measured['agreement']:.4f} of output 'b' is below")
 
 
+def test_a_floor_of_one_output_is_no_floor_of_another():
+    shuffled = np.where(np.arange(101)[:, None] < 11, -SCORES, SCORES)
+    measured = fidelity.compare([SCORES, SCORES], [SCORES, shuffled], None, None, ["classes", "map"])
+    assert measured["agreement"] < 0.9
+    assert fidelity.Floors({"classes": 1.0}, -200).faults(measured, "int8") == []
+    (fault,) = fidelity.Floors({"classes": 1.0, "map": 0.95}, -200).faults(measured, "int8")
+    assert fault.startswith(
+        f"agreement {measured['agreement']:.4f} of output 'map' is below its min_agreement=0.95"
+    )
+    alone = fidelity.compare([SCORES], [shuffled], None, None, ["map"])
+    assert len(fidelity.Floors({"map": 0.95}, -200).faults(alone, "int8")) == 1
+    with pytest.raises(
+        ValueError, match=r"names no output.*Allowed: \['classes', 'map'\]\. Received: 'maps'"
+    ):
+        fidelity.Floors({"maps": 0.5}).check_outputs(["classes", "map"])
+
+
 def test_a_single_output_needs_no_name():
     measured = fidelity.compare([SCORES], [SCORES * 1.2], None, None, ["a"])
     assert measured["by_output"] == ()
