@@ -11,16 +11,10 @@ import pathlib
 import sys
 import tempfile
 
+from keras_attention import tflite
+
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-
-import keras  # noqa: E402
-
-from common import attention_outputs  # noqa: E402
-from common import image_data  # noqa: E402
-from common import watch_data  # noqa: E402
-from keras_attention import tflite  # noqa: E402
-
 PACKAGE = "io.github.kerasattention"
 
 
@@ -29,6 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("exercise", type=pathlib.Path, help="of examples/activity_recognition.py")
     parser.add_argument("digit", type=pathlib.Path, help="of examples/image_classification.py")
+    parser.add_argument("--out", type=pathlib.Path, default=HERE, help="folder of the Gradle project")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for name, path, convert in (
@@ -37,7 +32,7 @@ def main() -> None:
         ):
             if path.suffix == ".keras":
                 path = convert(path, pathlib.Path(folder) / f"{name}.tflite")
-            module = HERE / name.lower()
+            module = arguments.out / name.lower()
             sources = tflite.android(path, module, class_name=name, package=f"{PACKAGE}.{name.lower()}")
             print(
                 f"{module}: {len(sources.files)} files, {sources.golden_pairs} golden pairs", *sources.remarks
@@ -46,6 +41,11 @@ def main() -> None:
 
 def convert_exercise(path: pathlib.Path, target: pathlib.Path) -> pathlib.Path:
     """The activity model with its attention over time, in int8."""
+    import keras
+
+    from common import attention_outputs
+    from common import watch_data
+
     windows = watch_data.cut(watch_data.load()).inputs
     manifest = {
         "labels": {"exercise": list(watch_data.EXERCISES)},
@@ -63,6 +63,11 @@ def convert_exercise(path: pathlib.Path, target: pathlib.Path) -> pathlib.Path:
 
 def convert_digit(path: pathlib.Path, target: pathlib.Path) -> pathlib.Path:
     """The model of images with its attention over places, in int8."""
+    import keras
+
+    from common import attention_outputs
+    from common import image_data
+
     images = image_data.load("digits")
     model = attention_outputs.over_places(keras.saving.load_model(path))
     manifest = {

@@ -167,7 +167,7 @@ APP = ROOT / "examples" / "android" / "app" / "src"
 
 
 def generate_example(folder):
-    """The modules of examples/android for small files, as its generate.py makes them."""
+    """The modules of examples/android for small files; return what is known of the exercises' file."""
     exercise = models.save(
         TinyGraph,
         models.exercise,
@@ -194,13 +194,9 @@ def generate_example(folder):
         29,
         names=["image", "label", "attention_map"],
     )
-    described = {}
-    for name, path in (("Exercise", exercise), ("Digit", digit)):
-        described[name] = describe(path)
-        package = f"io.github.kerasattention.{name.lower()}"
-        contents, _, _ = sources.generate(described[name], name, package, "kotlin")
-        writing.write(folder / "example" / name.lower(), contents, {}, overwrite=False)
-    return described
+    out = folder / "example"
+    run(sys.executable, ROOT / "examples" / "android" / "generate.py", exercise, digit, "--out", out)
+    return describe(exercise)
 
 
 def files_of(folder, suffix):
@@ -400,7 +396,7 @@ def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("android")
     files = make_files(folder)
     generate(files, folder)
-    described = generate_example(folder)
+    exercise = generate_example(folder)
     jvm = Jvm(folder)
     asked, wanted = {}, {}
     for language in LANGUAGES:
@@ -460,8 +456,8 @@ def done(tmp_path_factory):
                 "labels", package, "Hostile", field, folder / f"{language} {field}"
             )
     recorded = recorded_windows()
-    signature = described["Exercise"].signatures[0]
-    wanted["recorded"] = expected(described["Exercise"].path, signature, [recorded], "serve")
+    signature = exercise.signatures[0]
+    wanted["recorded"] = expected(exercise.path, signature, [recorded], "serve")
     write_samples(folder / "recorded", [recorded])
     asked["recorded"] = jvm.ask(
         "answer",
