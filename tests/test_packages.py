@@ -30,7 +30,7 @@ PAGES = {
         "pooling.md",
         "positions.md",
     ],
-    keras_attention.tflite: ["conversion.md", "benchmark.md", "web.md"],
+    keras_attention.tflite: ["conversion.md", "android.md", "benchmark.md", "web.md"],
 }
 PUBLIC = [
     pytest.param(package, name, id=f"{package.__name__}.{name}")

@@ -11,6 +11,8 @@ if __name__ != "keras_attention.tflite":
     )
 
 if TYPE_CHECKING:
+    from keras_attention.tflite.apps.android.sources import AndroidSources
+    from keras_attention.tflite.apps.android.sources import android
     from keras_attention.tflite.apps.web.writing import WebPage
     from keras_attention.tflite.apps.web.writing import web
     from keras_attention.tflite.benchmark_results import Benchmark
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from keras_attention.tflite.verification import verify
 
 __all__ = [
+    "AndroidSources",
     "Benchmark",
     "Conversion",
     "ConversionError",
@@ -46,6 +49,7 @@ __all__ = [
     "SignaturesConversion",
     "Verification",
     "WebPage",
+    "android",
     "benchmark",
     "check",
     "convert",
@@ -58,6 +62,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "AndroidSources": "apps.android.sources",
     "Benchmark": "benchmark_results",
     "Conversion": "finishing",
     "ConversionError": "errors",
@@ -70,6 +75,7 @@ _MODULES = {
     "SignaturesConversion": "signatures",
     "Verification": "verification",
     "WebPage": "apps.web.writing",
+    "android": "apps.android.sources",
     "benchmark": "benchmarking",
     "check": "linting.running",
     "convert": "conversion",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 import keras_attention
+from keras_attention.tflite.commands.android import android
 from keras_attention.tflite.commands.benchmark import benchmark
 from keras_attention.tflite.commands.check import check
 from keras_attention.tflite.commands.convert import convert
@@ -21,6 +22,7 @@ def main() -> None:
     """Turn Keras models into verified .tflite files, and look into such files."""
 
 
+main.add_command(android)
 main.add_command(benchmark)
 main.add_command(check)
 main.add_command(convert)
