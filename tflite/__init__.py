@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from keras_attention.tflite.linting.finding import Finding
     from keras_attention.tflite.linting.running import check
     from keras_attention.tflite.loading import load_model
+    from keras_attention.tflite.micro.checking import MicroCheck
+    from keras_attention.tflite.micro.checking import MicroOutput
+    from keras_attention.tflite.micro.checking import check_micro
     from keras_attention.tflite.quantizing import quantize
     from keras_attention.tflite.report import Report
     from keras_attention.tflite.signatures import SignaturesConversion
@@ -39,12 +42,15 @@ __all__ = [
     "FileTimes",
     "Finding",
     "Inspection",
+    "MicroCheck",
+    "MicroOutput",
     "OperatorTime",
     "Report",
     "SignaturesConversion",
     "Verification",
     "benchmark",
     "check",
+    "check_micro",
     "convert",
     "convert_signatures",
     "inspect",
@@ -61,12 +67,15 @@ _MODULES = {
     "FileTimes": "benchmark_results",
     "Finding": "linting.finding",
     "Inspection": "inspection",
+    "MicroCheck": "micro.checking",
+    "MicroOutput": "micro.checking",
     "OperatorTime": "benchmark_results",
     "Report": "report",
     "SignaturesConversion": "signatures",
     "Verification": "verification",
     "benchmark": "benchmarking",
     "check": "linting.running",
+    "check_micro": "micro.checking",
     "convert": "conversion",
     "convert_signatures": "signatures",
     "inspect": "inspection",
