@@ -34,8 +34,8 @@ class MicroOutput:
         largest: largest difference, in steps where the output is quantized.
         real: the same in the output's unit.
         agreement: share of samples with the same answer, as `Report.agreement` counts them.
-        differing_rounded_alike: how many differ from LiteRT where FULLY_CONNECTED is written as a convolution,
-            so that both runtimes round alike.
+        differing_rounded_alike: how many differ from LiteRT where FULLY_CONNECTED is written as a
+            convolution, so that both runtimes round alike.
     """
 
     name: str

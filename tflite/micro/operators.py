@@ -26,7 +26,8 @@ FLOAT_ONLY = frozenset({"EXP", "LOG"})
 """Operators that LiteRT has in int8 and int16, and tflite-micro in float alone."""
 
 NOT_INT16 = frozenset(
-    """EQUAL GATHER GATHER_ND MIRROR_PAD NOT_EQUAL REDUCE_MAX REDUCE_MIN RESIZE_BILINEAR SPACE_TO_BATCH_ND""".split()
+    """EQUAL GATHER GATHER_ND MIRROR_PAD NOT_EQUAL REDUCE_MAX REDUCE_MIN RESIZE_BILINEAR
+    SPACE_TO_BATCH_ND""".split()
 )
 """Operators that LiteRT has in int16, and tflite-micro in int8 and float alone."""
 

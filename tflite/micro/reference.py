@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from keras_attention.tflite import editing
 from keras_attention.tflite import file_structure
 from keras_attention.tflite import graph as graphs
@@ -50,8 +52,10 @@ def _fits(graph: Any, subgraph: Any, operator: Any) -> bool:
 
 def _as_convolution(graph: Any, subgraph: Any, operator: Any) -> list[Any]:
     """Return the reshape to one row of positions, the convolution, and the reshape back."""
-    data, weights, *bias = (int(index) for index in operator.inputs)
+    data, weights, *bias = graphs.indices(operator.inputs)
     units, channels = (int(size) for size in subgraph.tensors[weights].shape)
+    if not bias:  # which a convolution in integers must have
+        bias = [editing.add_constant(graph, subgraph, np.zeros(units, np.int32))]
     (result,) = (int(index) for index in operator.outputs)
     rows = 1
     for size in subgraph.tensors[data].shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from ai_edge_litert.interpreter import Interpreter
 from ai_edge_litert.interpreter import OpResolverType
 from tflite_micro import runtime as micro
 
+from keras_attention.tflite import golden
 from keras_attention.tflite import graph as graphs
 
 _GENEROUS = 128_000_000
@@ -61,7 +63,10 @@ def load(content: bytes, log: Path, arena_size: int = _GENEROUS, *, keep_tensors
     try:
         return micro.Interpreter.from_bytes(content, arena_size=arena_size, intrepreter_config=kind)
     except RuntimeError as error:
-        raise ValueError(f"tflite-micro can't load the file: {written.lines() or error}.") from error
+        raise ValueError(
+            f"tflite-micro can't load the file: {written.lines() or error}. See `keras-attention check FILE "
+            "--target microcontroller`."
+        ) from error
 
 
 def answers(content: bytes, samples: Sequence[Arrays], log: Path) -> tuple[list[Arrays], dict[str, int]]:
@@ -80,31 +85,37 @@ def answers(content: bytes, samples: Sequence[Arrays], log: Path) -> tuple[list[
     written = Log(log)
     interpreter.print_allocations()
     arena = {part: int(size) for part, size in _ARENA.findall(written.text())}
-    arena["needed"] = _smallest(content, log, arena.pop("total"))
+    arena["needed"] = _smallest(content, arena.pop("total"))
     interpreter = load(content, log, arena["needed"])
     return [_run(interpreter, sample, outputs, log) for sample in samples], arena
 
 
-def _smallest(content: bytes, log: Path, used: int) -> int:
-    """Return the smallest arena, in units of 16 bytes, in which the file can be loaded."""
+def _smallest(content: bytes, used: int) -> int:
+    """Return the smallest arena, in units of 16 bytes, in which the file runs."""
     too_small, enough = used - _UNIT, used
-    while not _loads(content, log, enough):
+    while not _runs(content, enough):
         too_small, enough = enough, enough + max(_UNIT, enough // 8 // _UNIT * _UNIT)
     while enough - too_small > _UNIT:
         middle = (enough + too_small) // 2 // _UNIT * _UNIT
-        if _loads(content, log, middle):
+        if _runs(content, middle):
             enough = middle
         else:
             too_small = middle
     return enough
 
 
-def _loads(content: bytes, log: Path, size: int) -> bool:
-    try:
-        load(content, log, size)
-    except ValueError:
-        return False
-    return True
+def _runs(content: bytes, size: int) -> bool:
+    """Tell whether the file runs in an arena, in a process of its own: one that is too small may end it."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            micro.Interpreter.from_bytes(content, arena_size=size).invoke()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(pid, 0)[1] == 0
 
 
 def _run(interpreter: Any, sample: Arrays, outputs: int, log: Path) -> Arrays:
@@ -156,6 +167,14 @@ class Reference:
         return np.asarray(self._interpreter.get_tensor(index))
 
 
+def same(answers: np.ndarray, others: np.ndarray) -> bool:
+    """Tell whether answers are the same: integers bit by bit, floats up to their rounding."""
+    if answers.dtype.kind != "f":
+        return np.array_equal(answers, others)
+    allowed = golden.ROUNDING * float(np.abs(others).max(initial=0.0)) + golden.SMALLEST
+    return bool((np.abs(answers - others) <= allowed).all())
+
+
 def first_difference(content: bytes, reference: bytes, sample: Arrays, log: Path) -> dict[str, Any] | None:
     """Return the first operator whose answer differs between the runtimes, with how far it does.
 
@@ -178,7 +197,7 @@ def first_difference(content: bytes, reference: bytes, sample: Arrays, log: Path
             there = np.asarray(interpreter.GetTensor(index, 0)["tensor_data"])
             here = kept.tensor(index)
             distance = np.abs(there.astype(np.float64) - here.astype(np.float64).reshape(there.shape))
-            if distance.any():
+            if not same(there, here.reshape(there.shape)):
                 return {
                     "operator": f"{graphs.operator_name(graph, operator)} (operator {number})",
                     "differing": int((distance > 0).sum()),
