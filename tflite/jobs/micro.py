@@ -151,9 +151,8 @@ def _compare(content: bytes, samples: list[_Arrays], answers: list[_Arrays], log
         found["best"] = [reference.run(sample) for sample in samples]
     if _equal(found["best"], answers):
         found["remarks"].append(
-            "FULLY_CONNECTED rounds twice in tflite-micro and once in LiteRT's reference kernel, which makes a "
-            "step in a few of a thousand values. Written as a convolution, which rounds twice in both, every "
-            "bit is equal."
+            "FULLY_CONNECTED rounds twice in tflite-micro and once in LiteRT's reference kernel: a step in a "
+            "few of a thousand values. Written as a convolution, which rounds twice in both, all are equal."
         )
         return found
     sample = next(s for s, a, b in zip(samples, answers, found["best"], strict=True) if not _equal([a], [b]))
@@ -162,8 +161,8 @@ def _compare(content: bytes, samples: list[_Arrays], answers: list[_Arrays], log
         ""
         if first is None
         else (
-            f" The first to differ is {first['operator']}, in {first['differing']} of {first['values']} values "
-            f"by up to {first['steps']:g}."
+            f" The first to differ is {first['operator']}, in {first['differing']} of {first['values']} "
+            f"values by up to {first['steps']:g}."
         )
     )
     found["faults"].append(f"tflite-micro answers otherwise than {found['kernels']}.{place}")

@@ -19,7 +19,6 @@ from keras_attention.tflite import foreign
 from keras_attention.tflite import leftovers
 from keras_attention.tflite import manifest as manifests
 from keras_attention.tflite.errors import ConversionError
-from keras_attention.tflite.formatting import kilobytes
 from keras_attention.tflite.micro import header
 
 
@@ -99,23 +98,25 @@ class MicroCheck:
         files.write_whole(path, self.header.encode())
         return path
 
-    def rows(self) -> dict[str, str]:
-        """Return what was found as texts, what -> value, as a report shows a device."""
+    def rows(self) -> dict[str, str | int | float | bool | None]:
+        """Return what was found, what -> value, as `Report.with_device` takes it."""
         differing = sum(output.differing for output in self.outputs)
         alike = sum(output.differing_rounded_alike for output in self.outputs)
-        values = sum(output.values for output in self.outputs)
-        largest = max(output.largest for output in self.outputs)
-        bits = (
-            f"{differing} of {values} differ, by {largest:g} at most" if differing else f"all {values} equal"
-        )
-        rounded = {"rounded alike": f"{alike} of {values} differ"} if differing else {}
+        rounded = {"differing where FULLY_CONNECTED rounds alike": alike} if differing else {}
         return {
-            "outputs": f"{bits}, against {self.kernels} on {self.samples} samples ({self.source})",
+            "passed": self.passed,
+            "compared with": self.kernels,
+            "samples": f"{self.samples} ({self.source})",
+            "values": sum(output.values for output in self.outputs),
+            "differing": differing,
             **rounded,
-            "agreement": f"{min(output.agreement for output in self.outputs):.2%}",
-            "arena": f"{self.arena_bytes:,} bytes",
-            "flash": f"{self.flash_bytes:,} bytes, of which {self.manifest_bytes:,} the manifest",
-            "operators": f"{sum(self.operators.values())}, of {len(self.operators)} kinds",
+            "largest difference": max(output.largest for output in self.outputs),
+            "agreement": min(output.agreement for output in self.outputs),
+            "arena, bytes": self.arena_bytes,
+            "activations, bytes": self.activation_bytes,
+            "flash, bytes": self.flash_bytes,
+            "manifest in it, bytes": self.manifest_bytes,
+            "operators": sum(self.operators.values()),
         }
 
     def print(self, console: Console | None = None) -> None:
@@ -123,9 +124,8 @@ class MicroCheck:
         console = console or Console()
         title = f"{escape(str(self.path))} on tflite-micro {escape(self.runtime)}"
         table = Table(title=title, title_justify="left", show_header=False)
-        for what, text in self.rows().items():
-            table.add_row(what, escape(text))
-        table.add_row("activations", kilobytes(self.activation_bytes))
+        for what, value in self.rows().items():
+            table.add_row(what, escape(str(value) if isinstance(value, bool | str) else f"{value:,}"))
         table.add_row("register", ", ".join(f"{method}()" for method in self.methods))
         console.print(table)
         for remark in self.remarks:
