@@ -195,6 +195,25 @@ def test_the_operator_that_differs_is_named(tmp_path):
     assert codes["KA403"].where == "RELU6 (operator 1)"
 
 
+def test_operators_without_a_reference_kernel(tmp_path):
+    """ELU has none, and that of SUM ignores the scales; ABS and MUL around them are compared with theirs."""
+    tiny = tiny_graphs.TinyGraph()
+    x = tiny.quantized(tiny.input(1, 11), 0.05)
+    for name in ("ABS", "ELU", "NEG", "ABS", "ELU"):
+        version = 2 if name == "ABS" else 1
+        if name == "NEG":
+            x = tiny.quantized(tiny.op("MUL", x, x, shape=(1, 11), version=2), 0.3, -128)
+        else:
+            x = tiny.quantized(tiny.op(name, x, shape=(1, 11), version=version), 0.06)
+    total = tiny.op("SUM", x, tiny.constant([1]), shape=(1, 1), version=2, keepDims=True)
+    path = written(tmp_path, tiny, x, tiny.quantized(total, 0.4))
+    found = check_micro(path)
+    assert found.kernels == "LiteRT's reference kernels (for ELU, SUM the default ones)"
+    first, last = found.outputs
+    assert first.differing == 0 and last.largest <= 1
+    assert found.passed or "The first to differ is SUM (operator 5)" in found.faults[0]
+
+
 def fully_connected(tmp_path, rows):
     """Products whose sums, in steps, are often close to the middle between two steps."""
     tiny = tiny_graphs.TinyGraph()

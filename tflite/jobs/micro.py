@@ -19,6 +19,7 @@ from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import manifest as manifests
 from keras_attention.tflite import metrics
 from keras_attention.tflite.jobs import verify
+from keras_attention.tflite.micro import litert
 from keras_attention.tflite.micro import operators
 from keras_attention.tflite.micro import reference as references
 from keras_attention.tflite.micro import running
@@ -91,7 +92,7 @@ def _samples(
     folder: Path, graph: Any, content: bytes, interface: dict[str, Any], job: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the samples with where they come from, and the manifest where they are its golden pairs."""
-    nothing = {"document": None, "faults": [], "remarks": []}
+    nothing: dict[str, Any] = {"document": None, "faults": [], "remarks": []}
     specs = interface["inputs"]
     if job["names"] is not None:
         with np.load(folder / "inputs.npz") as data:
@@ -140,14 +141,20 @@ def _random(specs: Sequence[Mapping[str, Any]], number: int) -> _Arrays:
 
 def _compare(content: bytes, samples: list[_Arrays], answers: list[_Arrays], log: Path) -> dict[str, Any]:
     """Return LiteRT's answers: as the file is ("plain"), and in the form that rounds alike ("best")."""
-    reference = running.Reference(content)
+    reference = litert.Reference(content)
     plain = [reference.run(sample) for sample in samples]
-    found = {"plain": plain, "best": plain, "kernels": reference.kernels, "faults": [], "remarks": []}
+    found: dict[str, Any] = {
+        "plain": plain,
+        "best": plain,
+        "kernels": reference.kernels,
+        "faults": [],
+        "remarks": [],
+    }
     if _equal(plain, answers):
         return found
     rewritten, count = references.with_convolutions(content)
     if count:
-        reference = running.Reference(rewritten)
+        reference = litert.Reference(rewritten)
         found["best"] = [reference.run(sample) for sample in samples]
     if _equal(found["best"], answers):
         found["remarks"].append(

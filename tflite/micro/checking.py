@@ -168,7 +168,7 @@ def check_micro(
     ```python
     from keras_attention import tflite
 
-    found = tflite.check_micro("full.tflite", arena_bytes=64_000)
+    found = tflite.check_micro("model.tflite", arena_bytes=64_000)
     print(found.passed, found.arena_bytes, found.methods)
     ```
     """

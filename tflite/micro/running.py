@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter
-from ai_edge_litert.interpreter import OpResolverType
 from tflite_micro import runtime as micro
 
 from keras_attention.tflite import golden
 from keras_attention.tflite import graph as graphs
+from keras_attention.tflite.micro import litert
 
 _GENEROUS = 128_000_000
 """Bytes of the arena that the file is first run in; no microcontroller has as much."""
@@ -129,44 +128,6 @@ def _run(interpreter: Any, sample: Arrays, outputs: int, log: Path) -> Arrays:
     return [interpreter.get_output(index) for index in range(outputs)]
 
 
-class Reference:
-    """LiteRT's own kernels: the reference ones; where these lack an operator, the default ones.
-
-    Attributes:
-        kernels: what they are called.
-    """
-
-    def __init__(self, content: bytes, *, keep_tensors: bool = False) -> None:
-        try:
-            self._interpreter = self._load(content, OpResolverType.BUILTIN_REF, keep_tensors)
-            self.kernels = "LiteRT's reference kernels"
-        except (RuntimeError, ValueError):
-            without = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-            self._interpreter = self._load(content, without, keep_tensors)
-            self.kernels = "LiteRT's default kernels"
-
-    @staticmethod
-    def _load(content: bytes, kernels: Any, keep_tensors: bool) -> Interpreter:
-        interpreter = Interpreter(
-            model_content=content,
-            experimental_op_resolver_type=kernels,
-            experimental_preserve_all_tensors=keep_tensors,
-        )
-        interpreter.allocate_tensors()
-        return interpreter
-
-    def run(self, sample: Arrays) -> Arrays:
-        """Return the outputs for one sample."""
-        for detail, values in zip(self._interpreter.get_input_details(), sample, strict=True):
-            self._interpreter.set_tensor(detail["index"], values)
-        self._interpreter.invoke()
-        return [self._interpreter.get_tensor(d["index"]) for d in self._interpreter.get_output_details()]
-
-    def tensor(self, index: int) -> np.ndarray:
-        """Return a tensor after a run, where they are kept."""
-        return np.asarray(self._interpreter.get_tensor(index))
-
-
 def same(answers: np.ndarray, others: np.ndarray) -> bool:
     """Tell whether answers are the same: integers bit by bit, floats up to their rounding."""
     if answers.dtype.kind != "f":
@@ -189,7 +150,7 @@ def first_difference(content: bytes, reference: bytes, sample: Arrays, log: Path
     """
     interpreter = load(content, log, keep_tensors=True)
     _run(interpreter, sample, 0, log)
-    kept = Reference(reference, keep_tensors=True)
+    kept = litert.Reference(reference, keep_tensors=True)
     kept.run(sample)
     graph = graphs.read_graph(content)
     for number, operator in enumerate(graph.subgraphs[0].operators):
