@@ -48,6 +48,7 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     ]
     names = [graphs.operator_name(graph, op) for s in graph.subgraphs for op in s.operators]
     metadata = graphs.metadata(graph, manifests.ENTRY)
+    labels = (found["document"] or {}).get("app", {}).get("labels")
     return {
         "runtime": running.micro_version(),
         "source": found["source"],
@@ -63,7 +64,7 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
         "faults": [*found["faults"], *compared["faults"], *_against_golden(found, answers)],
         "remarks": [*found["remarks"], *compared["remarks"]],
         "interface": interface,
-        "labels": (found["document"] or {}).get("app", {}).get("labels", {}),
+        "labels": labels if isinstance(labels, dict) else {},
         "sha256": hashlib.sha256(content).hexdigest(),
     }
 
@@ -78,6 +79,8 @@ def _refuse(graph: Any) -> None:
             f"tflite-micro has no operator {', '.join(lacking)}. Convert with precision='int8_full', or "
             "replace the layer; `keras-attention check FILE --target microcontroller` says where they are."
         )
+    if not len(graph.subgraphs[0].outputs):
+        raise ValueError("The file has no output, so there is nothing to compare.")
     for index in graphs.indices(graph.subgraphs[0].inputs):
         tensor = graph.subgraphs[0].tensors[index]
         signature = tensor.shapeSignature
@@ -123,6 +126,8 @@ def _samples(
 def _cut(specs: Sequence[Mapping[str, Any]], given: Mapping[str, np.ndarray]) -> list[_Arrays]:
     """Return the user's arrays as inputs of the file, as many samples at a time as it takes."""
     first = list(benchmark_inputs.given_inputs(specs, given, "the file").values())
+    if not all(spec["shape"] for spec in specs):
+        return [first]
     at_once = [max(spec["shape"][0], 1) for spec in specs]
     samples = [first]
     count = min(len(given[spec["name"]]) // size for spec, size in zip(specs, at_once, strict=True))
