@@ -123,6 +123,10 @@ def full(**changes):
             "nothing": None,
         },
         "minimum_runtime": "2.17.0",
+        "sha256": "5f" * 32,
+        "devices": {
+            "cortex-a76 (emulated)": {"passed": True, "largest difference": 0.4375, "instructions": 4_661_543}
+        },
     }
     return small(**{**values, **changes})
 
@@ -139,7 +143,7 @@ def hostile():
 
     report = full()
     texts = ("model_name", "reason", "remarks", "inputs", "outputs", "minimum_runtime", "precision")
-    trees = ("operators", "tensor_dtypes", "calibration", "changes", "versions", "manifest")
+    trees = ("operators", "tensor_dtypes", "calibration", "changes", "versions", "manifest", "devices")
     changes = {name: poison(getattr(report, name)) for name in (*texts, *trees)}
     rows = ("candidates", "sensitivity", "by_output", "worst_samples", "partition_map")
     for name in rows:

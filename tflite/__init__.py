@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from keras_attention.tflite.linting.finding import Finding
     from keras_attention.tflite.linting.running import check
     from keras_attention.tflite.loading import load_model
+    from keras_attention.tflite.micro.checking import MicroCheck
+    from keras_attention.tflite.micro.checking import MicroOutput
+    from keras_attention.tflite.micro.checking import check_micro
     from keras_attention.tflite.quantizing import quantize
     from keras_attention.tflite.report import Report
     from keras_attention.tflite.signatures import SignaturesConversion
@@ -44,6 +47,8 @@ __all__ = [
     "FileTimes",
     "Finding",
     "Inspection",
+    "MicroCheck",
+    "MicroOutput",
     "OperatorTime",
     "Report",
     "SignaturesConversion",
@@ -52,6 +57,7 @@ __all__ = [
     "android",
     "benchmark",
     "check",
+    "check_micro",
     "convert",
     "convert_signatures",
     "inspect",
@@ -70,6 +76,8 @@ _MODULES = {
     "FileTimes": "benchmark_results",
     "Finding": "linting.finding",
     "Inspection": "inspection",
+    "MicroCheck": "micro.checking",
+    "MicroOutput": "micro.checking",
     "OperatorTime": "benchmark_results",
     "Report": "report",
     "SignaturesConversion": "signatures",
@@ -78,6 +86,7 @@ _MODULES = {
     "android": "apps.android.sources",
     "benchmark": "benchmarking",
     "check": "linting.running",
+    "check_micro": "micro.checking",
     "convert": "conversion",
     "convert_signatures": "signatures",
     "inspect": "inspection",

@@ -39,6 +39,7 @@ STAGES = {
     "time": "timing the files in turns",
     "profile": "timing each operator",
     "replay": "replaying the golden pairs",
+    "micro": "running the file on tflite-micro",
 }
 """What is being done, by stage."""
 LOG = "child.log"

@@ -10,6 +10,7 @@ from keras_attention.tflite.commands.benchmark import benchmark
 from keras_attention.tflite.commands.check import check
 from keras_attention.tflite.commands.convert import convert
 from keras_attention.tflite.commands.inspect import inspect
+from keras_attention.tflite.commands.micro import micro
 from keras_attention.tflite.commands.quantize import quantize
 from keras_attention.tflite.commands.report import report
 from keras_attention.tflite.commands.verify import verify
@@ -27,6 +28,7 @@ main.add_command(benchmark)
 main.add_command(check)
 main.add_command(convert)
 main.add_command(inspect)
+main.add_command(micro)
 main.add_command(quantize)
 main.add_command(report)
 main.add_command(verify)

@@ -62,6 +62,11 @@ def _concerns(values: dict[str, Any]) -> list[str]:
             f"XNNPACK, the phone's CPU engine, leaves out: {', '.join(names) or 'some operators'}. Each "
             "hand-over costs time."
         )
+    concerns += [
+        f"{device} does not answer as it must: see Devices."
+        for device, rows in values["devices"].items()
+        if rows.get("passed") is False
+    ]
     return concerns
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
 from pathlib import Path
@@ -18,6 +20,9 @@ from keras_attention.tflite import report_reading
 from keras_attention.tflite import report_tables
 from keras_attention.tflite.formatting import decibels
 from keras_attention.tflite.formatting import kilobytes
+
+Value = str | int | float | bool | None
+"""What a device's row holds."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,9 @@ class Report:
         minimum_runtime: the oldest runtime that knows all operators of the file; "" where not known.
         reference: who gave the answers that all numbers compare with: "Keras", or "the float file" where a
             file was quantized; wherever a field says Keras, it is meant.
+        sha256: of the file, in hexadecimal; "" in a report that was written before there was this field.
+        devices: what was found later on other devices, by `with_device`: device -> what -> value. A value
+            under "passed" says whether the device answered as it must.
     """
 
     precision: str
@@ -103,6 +111,8 @@ class Report:
     manifest: dict[str, Any] = field(default_factory=dict)
     minimum_runtime: str = ""
     reference: str = "Keras"
+    sha256: str = ""
+    devices: dict[str, dict[str, Value]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain Python values, ready for JSON."""
@@ -139,6 +149,25 @@ class Report:
             return cls(**report_reading.check_values(json.loads(path.read_bytes()), cls))
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{str(path)!r} is no report of a conversion: {error}") from error
+
+    def with_device(self, device: str, rows: Mapping[str, Value], content: bytes) -> Report:
+        """Return this report with what was found on a device, in place of what was found there before.
+
+        Args:
+            device: what it is called, such as "cortex-a76 (emulated)".
+            rows: what -> value.
+            content: the .tflite file that ran there.
+
+        Raises:
+            ValueError: the report is of another file.
+        """
+        found = hashlib.sha256(content).hexdigest()
+        if self.size_bytes != len(content) or self.sha256 not in ("", found):
+            raise ValueError(
+                f"The report is of another file: it tells of {self.size_bytes:,} bytes, sha256 "
+                f"{self.sha256 or 'unknown'}, and the file has {len(content):,} bytes, sha256 {found}."
+            )
+        return dataclasses.replace(self, devices={**self.devices, device: dict(rows)})
 
     def table(self) -> Table:
         """Return the report as a table for the terminal."""
@@ -183,6 +212,8 @@ class Report:
             console.print(report_tables.sensitivity(self.sensitivity))
             for line in report_tables.advice(self.sensitivity):
                 console.print(line, markup=False, highlight=False)
+        for device, rows in self.devices.items():
+            console.print(report_tables.device(device, rows))
         for remark in self.remarks:
             console.print(f"note: {remark}", style="yellow", markup=False)
 

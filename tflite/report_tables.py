@@ -62,6 +62,16 @@ def sensitivity(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
+def device(name: str, rows: Mapping[str, Any]) -> Table:
+    """Return what was found on a device, as one entry of `Report.devices` has it."""
+    table = Table(title=f"On {escape(name)}", title_justify="left", show_header=False)
+    table.add_column("what", overflow="fold")
+    table.add_column("value", overflow="fold")
+    for what, value in rows.items():
+        table.add_row(escape(what), escape(plain(value)))
+    return table
+
+
 def advice(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return what helps the layers of the table, each advice once, with the layers that it is for."""
     layers: dict[str, list[str]] = {}

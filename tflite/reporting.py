@@ -70,6 +70,7 @@ def make_report(
             answers[: len(tasks)], candidate.answers[: len(tasks)], tasks, form.outputs[: len(tasks)]
         ),
         manifest=dict(sealed.document["app"]),
+        sha256=sealed.document["file"]["sha256"],
         **file,
         **choice.best.measured,
         remarks=remarks,

@@ -1,5 +1,7 @@
 """The report's page: all numbers on it, sound HTML, nothing loaded, no text run as markup; JSON and back."""
 
+import dataclasses
+import hashlib
 import html.parser
 import json
 import math
@@ -138,6 +140,7 @@ def test_numbers_with_units():
             "113 float32, 38 int8",
         ),
         *("percentile", "46.62", "memory written out in 7 steps", "rate_hz 50", "2.17.0", "keras 3.15.1"),
+        *("cortex-a76 (emulated)", "passed yes", "largest difference 0.4375", "instructions 4661543"),
         "40 dB of one hundredth",
     ):
         assert words.replace(" (", "(").replace(" ", "") in text.replace(" ", ""), words
@@ -179,6 +182,35 @@ def test_terminal_of_80_columns(capsys, monkeypatch):
     assert f"int8_full: {remark}" in text and text.count(advice) == 1 and f"{long}, head: {advice}" in text
 
 
+def test_devices_are_added_to_the_report_of_their_file(tmp_path, capsys):
+    content = b"a file of thirty-seven bytes, exactly"
+    report = report_examples.small(size_bytes=37, sha256=hashlib.sha256(content).hexdigest())
+    first = report.with_device("cortex-a53", {"passed": True, "steps": 1}, content)
+    both = first.with_device("tflite-micro", {"passed": False, "arena, bytes": 9_973}, content)
+    again = both.with_device("cortex-a53", {"steps": 2}, content)
+    assert report.devices == {} and list(both.devices) == ["cortex-a53", "tflite-micro"]
+    assert again.devices["cortex-a53"] == {"steps": 2} and again.devices["tflite-micro"]["passed"] is False
+    assert Report.read(again.write(tmp_path / "report.json")) == again
+    text = page(again).text()
+    assert "tflite-micro does not answer as it must" in text and "cortex-a53 does not" not in text
+    again.print()
+    assert re.search(r"On tflite-micro *\n(.*\n)*.*arena, bytes.*9973", capsys.readouterr().out)
+    for other in (content + b".", content[::-1]):
+        with pytest.raises(
+            ValueError, match=r"report is of another file: it tells of 37 bytes, sha256 \w{64}"
+        ):
+            report.with_device("cortex-a53", {}, other)
+    unknown = dataclasses.replace(report, sha256="")
+    assert unknown.with_device("cortex-a53", {}, content[::-1]).devices == {"cortex-a53": {}}
+
+
+def test_a_report_from_before_devices_is_read(tmp_path):
+    values = report_examples.full().to_dict()
+    del values["devices"], values["sha256"]
+    (tmp_path / "old.json").write_text(json.dumps(values))
+    assert Report.read(tmp_path / "old.json").devices == {}
+
+
 def test_verdicts():
     assert "Right The int8 file answers as Keras does in" in page(report_examples.small()).text()
     assert "Refused The int8 file is less exact than allowed" in page(REPORTS["refused"]).text()
@@ -196,6 +228,7 @@ def test_empty_fields_leave_no_heading():
         "Samples with",
         "Why this",
         "Manifest",
+        "Devices",
         "Lowering",
         "Remarks",
     ):
@@ -325,6 +358,8 @@ def test_other_endings(name, tmp_path):
         ({"latency_ms": {"min": 1.0}}, "latency_ms lacks 'median'"),
         ({"metric": {"name": "accuracy", "keras": 1}}, "metric lacks 'tflite'"),
         ({"candidates": [{"precision": "int8"}]}, "candidates[0] lacks 'size_bytes'"),
+        ({"devices": {"tflite-micro": 3}}, "devices must be dict[str, dict[str, "),
+        ({"devices": {"tflite-micro": {"arena": [1]}}}, "devices must be dict[str, dict[str, "),
         ({"candidates": [3]}, "candidates must be tuple"),
         (
             {"candidates": [report_examples.candidate("int8", latency_ms={"min": 1})]},
