@@ -195,7 +195,8 @@ def generate_example(folder):
         names=["image", "label", "attention_map"],
     )
     out = folder / "example"
-    run(sys.executable, ROOT / "examples" / "android" / "generate.py", exercise, digit, "--out", out)
+    script = ROOT / "examples" / "android" / "generate.py"
+    run(sys.executable, script, "--activity", exercise, "--images", digit, "--out", out)
     return describe(exercise)
 
 

@@ -67,7 +67,7 @@ class MainActivity : Activity() {
         val found = models?.exercise(window) ?: return
         main.post {
             if (!showsDigits) {
-                answer.text = line(EXERCISES[found.label] ?: found.label, found.score)
+                answer.text = line(found.label, found.score)
                 attention.showSeconds(found.attention, window)
             }
         }
@@ -141,14 +141,5 @@ class MainActivity : Activity() {
         /** Samples from one answer to the next: half a second. */
         const val HOP = 25
         const val PICTURES = 10
-        val EXERCISES = mapOf(
-            "PEN" to "Pendulum",
-            "ABD" to "Abduction",
-            "FEL" to "Forward elevation",
-            "IR" to "Internal rotation",
-            "ER" to "External rotation",
-            "TRAP" to "Trapezius extension",
-            "ROW" to "Upright row"
-        )
     }
 }
