@@ -31,6 +31,7 @@ STAGES = {
     "answer": "asking the float file for its answers",
     "convert": "converting to float32",
     "onnx": "converting to ONNX",
+    "openvino": "converting to OpenVINO",
     "calibrate": "calibrating",
     "quantize": "quantizing",
     "verify": "running the samples to compare on",

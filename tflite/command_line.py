@@ -8,6 +8,7 @@ import keras_attention
 from keras_attention.tflite.commands.benchmark import benchmark
 from keras_attention.tflite.commands.check import check
 from keras_attention.tflite.commands.convert import convert
+from keras_attention.tflite.commands.export import export
 from keras_attention.tflite.commands.inspect import inspect
 from keras_attention.tflite.commands.quantize import quantize
 from keras_attention.tflite.commands.report import report
@@ -23,6 +24,7 @@ def main() -> None:
 main.add_command(benchmark)
 main.add_command(check)
 main.add_command(convert)
+main.add_command(export)
 main.add_command(inspect)
 main.add_command(quantize)
 main.add_command(report)

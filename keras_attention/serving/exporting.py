@@ -42,7 +42,9 @@ OPSETS = (15, 18)
 _RANDOM_SAMPLES = 11
 _MOST_SAMPLES = 256
 _TASK = "onnx"
-_KINDS = frozenset({"float32", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"})
+_KINDS = frozenset(
+    {"float32", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"}
+)
 
 
 def export_onnx(
@@ -170,7 +172,9 @@ def export_onnx(
 
 
 def _check_arguments(batch_size: Any, opset: Any, max_error: Any) -> None:
-    is_count = isinstance(batch_size, numbers.Integral) and not isinstance(batch_size, bool) and batch_size >= 1
+    is_count = (
+        isinstance(batch_size, numbers.Integral) and not isinstance(batch_size, bool) and batch_size >= 1
+    )
     if batch_size is not None and not is_count:
         raise ValueError(f"`batch_size` must be an integer >= 1 or None. Received: {batch_size!r}")
     oldest, newest = OPSETS

@@ -60,9 +60,7 @@ def freeze(model: Any, signature: ModelSignature, batch_size: int | None) -> Fro
     )
     graph = frozen.graph.as_graph_def()
     graph_rewrites.replace_erfc(graph)
-    return FrozenGraph(
-        graph.SerializeToString(), _names(frozen.inputs), _names(frozen.outputs), list(names)
-    )
+    return FrozenGraph(graph.SerializeToString(), _names(frozen.inputs), _names(frozen.outputs), list(names))
 
 
 def _names(tensors: Sequence[Any]) -> list[str]:
