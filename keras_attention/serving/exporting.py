@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import numbers
-import os
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +12,7 @@ import keras
 import numpy as np
 
 import keras_attention
+from keras_attention.serving import checking
 from keras_attention.serving import comparison
 from keras_attention.serving import packages
 from keras_attention.serving import sample_inputs
@@ -30,21 +28,16 @@ from keras_attention.tflite import manifest_entries
 from keras_attention.tflite import samples as sampling
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.loading import load_model
-from keras_attention.tflite.lowering import stateful
+from keras_attention.tflite.lowering import float32_form
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.model_signature import declared_inputs
 from keras_attention.tflite.model_signature import read_signature
 from keras_attention.tflite.progress import StageProgress
 from keras_attention.tflite.samples import Samples
 
-OPSETS = (15, 18)
-"""Oldest and newest operator set that the converter writes with all operators that layers need."""
 _RANDOM_SAMPLES = 11
 _MOST_SAMPLES = 256
 _TASK = "onnx"
-_KINDS = frozenset(
-    {"float32", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"}
-)
 
 
 def export_onnx(
@@ -100,16 +93,16 @@ def export_onnx(
     ```
     """
     packages.check_installed("onnx", "tf2onnx", "onnxruntime")
-    _check_arguments(batch_size, opset, max_error)
-    target = _check_path(path, model, overwrite)
+    checking.check_arguments(batch_size, opset, max_error)
+    target = checking.check_path(path, model, overwrite)
     entries = manifest_entries.check_entries(manifest)
     model = load_model(model) if isinstance(model, str | Path) else model
     size = None if batch_size is None else int(batch_size)
     checks.check_model(model, size or 1)
-    _check_states(model)
+    checking.check_states(model)
     gathered = None if samples is None else sampling.gather("samples", samples, declared_inputs(model))
     signature = read_signature(model, None if gathered is None else gathered.inputs, input_shapes, size or 1)
-    _check_types(signature)
+    checking.check_types(signature)
     checks.check_names(entries, signature, model)
     chosen = _choose_samples(model, signature, gathered, size)
     is_traced_here = keras.backend.backend() == "tensorflow"
@@ -117,7 +110,7 @@ def export_onnx(
         with child.Ahead(folder, _TASK, needs_keras=True) as ahead:
             progress("predict", 0, 0)
             reference = comparison.ask_keras(model, signature, chosen)
-            _check_output_names(reference, signature)
+            checking.check_output_names(reference, signature)
             entries = _name_entries(entries, signature, reference)
             np.savez(folder / "samples.npz", *chosen.inputs.values())
             job = {
@@ -145,7 +138,7 @@ def export_onnx(
         content = (folder / "model.onnx").read_bytes()
     errors = comparison.compare(reference, runs, max_error)
     comparison.check(errors, f"The ONNX file of model {model.name!r}")
-    _check_interface(result["interface"], signature, reference)
+    checking.check_interface(result["interface"], signature, reference)
     if target is not None:
         files.write_whole(target, content)
     export = OnnxExport(
@@ -171,54 +164,6 @@ def export_onnx(
     return export
 
 
-def _check_arguments(batch_size: Any, opset: Any, max_error: Any) -> None:
-    is_count = (
-        isinstance(batch_size, numbers.Integral) and not isinstance(batch_size, bool) and batch_size >= 1
-    )
-    if batch_size is not None and not is_count:
-        raise ValueError(f"`batch_size` must be an integer >= 1 or None. Received: {batch_size!r}")
-    oldest, newest = OPSETS
-    if not isinstance(opset, numbers.Integral) or isinstance(opset, bool) or not oldest <= opset <= newest:
-        raise ValueError(f"`opset` must be an integer from {oldest} to {newest}. Received: {opset!r}")
-    is_number = isinstance(max_error, numbers.Real) and not isinstance(max_error, bool)
-    if not is_number or not math.isfinite(max_error) or max_error <= 0:
-        raise ValueError(f"`max_error` must be a finite number above 0. Received: {max_error!r}")
-
-
-def _check_path(path: Any, model: Any, overwrite: bool) -> Path | None:
-    if path is None:
-        return None
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"`path` must be a path or None. Received: {path!r}")
-    target = Path(path)
-    if isinstance(model, str | Path) and target.resolve() == Path(model).resolve():
-        raise ValueError(f"`path` would overwrite `model`. Received: {str(path)!r} for both")
-    files.check_writable(target)
-    if target.exists() and not overwrite:
-        raise FileExistsError(
-            f"{str(target)!r} exists already. Pass overwrite=True (--overwrite) to replace it, or another path."
-        )
-    return target
-
-
-def _check_states(model: Any) -> None:
-    for layer in stateful.layers_of(model):
-        raise ConversionError(
-            f"Layer {layer.path!r} is stateful: it remembers the batch before, and a server's file remembers "
-            "nothing. Build the model with stateful=False, or let it take and return its states as tensors "
-            "(return_state=True, initial_state=...)."
-        )
-
-
-def _check_types(signature: ModelSignature) -> None:
-    for spec in signature.inputs:
-        if spec.dtype not in _KINDS:
-            raise ConversionError(
-                f"Input {spec.name!r} takes {spec.dtype}, which the file can't. Allowed: {sorted(_KINDS)}. "
-                "Let the client do what turns it into numbers, and export the part of the model behind it."
-            )
-
-
 def _choose_samples(model: Any, signature: ModelSignature, gathered: Any, batch_size: int | None) -> Samples:
     """Return what is compared: a whole number of batches where their size is fixed."""
     if gathered is None:
@@ -234,17 +179,6 @@ def _choose_samples(model: Any, signature: ModelSignature, gathered: Any, batch_
         )
     whole = len(chosen) // batch_size * batch_size
     return Samples({name: values[:whole] for name, values in chosen.inputs.items()}, None, chosen.remarks)
-
-
-def _check_output_names(reference: Answers, signature: ModelSignature) -> None:
-    for name in reference.names:
-        if not name or name in signature.names():
-            raise ConversionError(
-                f"An output has the name {name!r}, and in an ONNX file every tensor needs one of its own "
-                f"beside the inputs {signature.names()}. Rename the output layer, or the key of the dict."
-            )
-    if "" in signature.names():
-        raise ConversionError("An input has the empty name, which ONNX doesn't know. Name it.")
 
 
 def _name_entries(
@@ -271,8 +205,8 @@ def _trace(model: Any, signature: ModelSignature, batch_size: int | None, folder
         frozen = tracing.freeze(model, signature, batch_size)
     except Exception as error:  # whatever the user's layers raise on symbolic tensors
         raise ConversionError(
-            f"Model {model.name!r} can't be traced for the file: {error}\nA condition or loop of Python on the "
-            "values of a tensor can't be; write it with keras.ops.where, keras.ops.cond or "
+            f"Model {model.name!r} can't be traced for the file: {error}\nA condition or loop of Python "
+            "on the values of a tensor can't be; write it with keras.ops.where, keras.ops.cond or "
             "keras.ops.while_loop."
         ) from error
     (folder / "frozen.pb").write_bytes(frozen.content)
@@ -294,20 +228,7 @@ def _run(
         raise ConversionError(f"Model {model.name!r} ({inputs}) to ONNX: {error}") from error
 
 
-def _check_interface(interface: Any, signature: ModelSignature, reference: Answers) -> None:
-    """Raise unless the runtime reads the names out of the file that Keras has, in its order."""
-    for side, specs in (("inputs", signature.inputs), ("outputs", reference.specs())):
-        found = [value["name"] for value in interface[side]]
-        if found != [spec.name for spec in specs]:
-            raise ConversionError(
-                f"The file's {side} are {found}, and not those of Keras, {[spec.name for spec in specs]}: an "
-                "input that the answers don't depend on was left out. Take it out of the model."
-            )
-
-
 def _precision_remarks(model: Any) -> list[str]:
-    from keras_attention.tflite.lowering import float32_form
-
     with float32_form(model) as lowering:
         changes = dict(lowering.changes)
     return [f"{what}: {change}; the errors are against Keras in float32." for what, change in changes.items()]

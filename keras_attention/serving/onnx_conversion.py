@@ -107,8 +107,8 @@ def _check_operators(model: Any) -> None:
     if unknown:
         found = ", ".join(f"{name} (at {where!r})" for name, where in sorted(unknown.items()))
         raise ValueError(
-            f"the model uses operators that ONNX opset {versions['']} doesn't have: {found}. Replace the layer "
-            "that uses them by one made of standard operators, or move that step out of the model."
+            f"the model uses operators that ONNX opset {versions['']} doesn't have: {found}. Replace the "
+            "layer that uses them by one made of standard operators, or move that step out of the model."
         )
 
 

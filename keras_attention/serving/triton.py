@@ -107,8 +107,8 @@ def check_name(name: Any) -> None:
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(
-            "`name` must be 1 to 128 letters of ASCII, digits, '.', '_' and '-', the first a letter or digit: "
-            f"it is a folder and part of an address. Received: {name!r}. "
+            "`name` must be 1 to 128 letters of ASCII, digits, '.', '_' and '-', the first a letter or "
+            f"digit: it is a folder and part of an address. Received: {name!r}. "
             f"Pass {model_name(str(name))!r}, for example."
         )
 
