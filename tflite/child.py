@@ -30,6 +30,8 @@ STAGES = {
     "adopt": "reading the float file",
     "answer": "asking the float file for its answers",
     "convert": "converting to float32",
+    "onnx": "converting to ONNX",
+    "openvino": "converting to OpenVINO",
     "calibrate": "calibrating",
     "quantize": "quantizing",
     "verify": "running the samples to compare on",

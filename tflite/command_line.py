@@ -9,6 +9,7 @@ from keras_attention.tflite.commands.android import android
 from keras_attention.tflite.commands.benchmark import benchmark
 from keras_attention.tflite.commands.check import check
 from keras_attention.tflite.commands.convert import convert
+from keras_attention.tflite.commands.export import export
 from keras_attention.tflite.commands.inspect import inspect
 from keras_attention.tflite.commands.micro import micro
 from keras_attention.tflite.commands.quantize import quantize
@@ -27,6 +28,7 @@ main.add_command(android)
 main.add_command(benchmark)
 main.add_command(check)
 main.add_command(convert)
+main.add_command(export)
 main.add_command(inspect)
 main.add_command(micro)
 main.add_command(quantize)
