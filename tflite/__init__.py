@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from keras_attention.tflite.apps.android.sources import android
     from keras_attention.tflite.apps.web.writing import WebPage
     from keras_attention.tflite.apps.web.writing import web
+    from keras_attention.tflite.arm64.checking import check_arm64
+    from keras_attention.tflite.arm64.result import Arm64Check
     from keras_attention.tflite.benchmark_results import Benchmark
     from keras_attention.tflite.benchmark_results import FileTimes
     from keras_attention.tflite.benchmark_results import OperatorTime
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AndroidSources",
+    "Arm64Check",
     "Benchmark",
     "Conversion",
     "ConversionError",
@@ -57,6 +60,7 @@ __all__ = [
     "android",
     "benchmark",
     "check",
+    "check_arm64",
     "check_micro",
     "convert",
     "convert_signatures",
@@ -69,6 +73,7 @@ __all__ = [
 
 _MODULES = {
     "AndroidSources": "apps.android.sources",
+    "Arm64Check": "arm64.result",
     "Benchmark": "benchmark_results",
     "Conversion": "finishing",
     "ConversionError": "errors",
@@ -86,6 +91,7 @@ _MODULES = {
     "android": "apps.android.sources",
     "benchmark": "benchmarking",
     "check": "linting.running",
+    "check_arm64": "arm64.checking",
     "check_micro": "micro.checking",
     "convert": "conversion",
     "convert_signatures": "signatures",

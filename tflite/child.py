@@ -42,6 +42,7 @@ STAGES = {
     "profile": "timing each operator",
     "replay": "replaying the golden pairs",
     "micro": "running the file on tflite-micro",
+    "emulate": "running on emulated processors",
 }
 """What is being done, by stage."""
 LOG = "child.log"

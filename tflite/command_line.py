@@ -6,6 +6,7 @@ import click
 
 import keras_attention
 from keras_attention.tflite.commands.android import android
+from keras_attention.tflite.commands.arm64 import arm64
 from keras_attention.tflite.commands.benchmark import benchmark
 from keras_attention.tflite.commands.check import check
 from keras_attention.tflite.commands.convert import convert
@@ -25,6 +26,7 @@ def main() -> None:
 
 
 main.add_command(android)
+main.add_command(arm64)
 main.add_command(benchmark)
 main.add_command(check)
 main.add_command(convert)
