@@ -170,7 +170,10 @@ class _Branching(keras.Layer):
 
 @pytest.mark.parametrize(
     ("layer", "message"),
-    [(_Unknown, r"doesn't have: Erfinv \(at '.*guilty.*'\)"), (_Python, "'.*guilty.*' calls a Python function")],
+    [
+        (_Unknown, r"doesn't have: Erfinv \(at '.*guilty.*'\)"),
+        (_Python, "'.*guilty.*' calls a Python function"),
+    ],
 )
 def test_operators_that_a_server_lacks(convert, layer, message):
     model = keras.Sequential([keras.Input((5,)), layer(name="guilty")])
@@ -241,7 +244,7 @@ def test_the_bound_grows_with_the_answers_and_integers_are_counted():
     assert errors["value"].allowed == pytest.approx(0.04)
     assert errors["value"].max_error == pytest.approx(0.03)
     assert errors["class"].max_error == 0.25
-    with pytest.raises(ConversionError, match="'class' by 0.25, where 0.01 is allowed"):
+    with pytest.raises(ConversionError, match=r"'class' by 0\.25, where 0\.01 is allowed"):
         comparison.check(errors, "The file")
     lost = comparison.compare(reference, [[np.array([[np.nan, 0.0]]), result[1]]], 1e-4)
     with pytest.raises(ConversionError, match="'value' by inf"):
