@@ -31,7 +31,14 @@ PAGES = {
         "pooling.md",
         "positions.md",
     ],
-    keras_attention.tflite: ["conversion.md", "android.md", "benchmark.md", "microcontrollers.md", "web.md"],
+    keras_attention.tflite: [
+        "conversion.md",
+        "android.md",
+        "arm64.md",
+        "benchmark.md",
+        "microcontrollers.md",
+        "web.md",
+    ],
 }
 PUBLIC = [
     pytest.param(package, name, id=f"{package.__name__}.{name}")

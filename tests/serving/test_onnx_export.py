@@ -55,7 +55,7 @@ def test_every_example_model(example_models, tmp_path):
         "window": keras.Input(example_models[0].input_shape[1:], name="window"),
         "image": keras.Input((8, 8, 3), name="image"),
     }
-    outputs = {model.name: model(inputs[model.input_names[0]]) for model in example_models}
+    outputs = {model.name: model(inputs[model.inputs[0].name]) for model in example_models}
     assert len(outputs) == 12
     generator = np.random.default_rng(5)
     samples = {
@@ -65,14 +65,15 @@ def test_every_example_model(example_models, tmp_path):
     path = tmp_path / "all.onnx"
     export = serving.export_onnx(keras.Model(inputs, outputs), path, samples=samples, verbose=0)
 
-    assert list(export.errors) == list(outputs)
+    assert export.errors.keys() == outputs.keys()
     assert all(error.max_error <= 1e-4 for error in export.errors.values())
     assert all(error.allowed == 1e-4 for error in export.errors.values()), "all are probabilities"
     assert {"Erf", "LSTM"} <= set(export.operators), "exact GELU, and the whole LSTM as one operator"
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     batch = {name: values[:2].astype("float32") for name, values in samples.items()}
-    for model, answer in zip(example_models, session.run(None, batch), strict=True):
-        wanted = keras.ops.convert_to_numpy(model(batch[model.input_names[0]], training=False))
+    for model in example_models:
+        (answer,) = session.run([model.name], batch)
+        wanted = keras.ops.convert_to_numpy(model(batch[model.inputs[0].name], training=False))
         assert np.ptp(wanted, axis=0).max() > 1e-3, "the answers depend on the sample"
         np.testing.assert_allclose(answer, wanted, atol=1e-4)
 
@@ -83,9 +84,9 @@ def test_odd_names_and_half_precision(tmp_path):
     inputs = [keras.Input((3,), name=names[0]), keras.Input((), name=names[1], dtype="int32")]
     embedded = keras.layers.Embedding(11, 5, dtype="mixed_float16")(inputs[1])
     joined = keras.layers.Concatenate()([keras.layers.Dense(5, dtype="mixed_float16")(inputs[0]), embedded])
-    scores = keras.layers.Dense(2, activation="softmax", name="</script>", dtype="float32")(joined)
+    scores = keras.layers.Dense(2, activation="softmax", name="a>b.c", dtype="float32")(joined)
     model = keras.Model(inputs, [scores, keras.ops.argmax(scores, axis=-1)])
-    manifest = {"labels": {"</script>": ["gut", 'ganz "gut"']}, "description": "Zeile\nzwei 🙂"}
+    manifest = {"labels": {"a>b.c": ["gut", 'ganz "gut"']}, "description": "Zeile\nzwei 🙂"}
     path = tmp_path / "Modell ü.onnx"
     export = serving.export_onnx(model, path, manifest=manifest, max_error=1e-5, verbose=0)
 
@@ -94,11 +95,11 @@ def test_odd_names_and_half_precision(tmp_path):
         (names[0], ["batch", 3]),
         (names[1], ["batch"]),
     ]
-    assert session.get_outputs()[0].name == "</script>"
+    assert session.get_outputs()[0].name == "a>b.c"
     assert [value.shape for value in session.get_outputs()] == [["batch", 2], ["batch"]]
     kept = session.get_modelmeta().custom_metadata_map
     assert kept["description"] == "Zeile\nzwei 🙂"
-    assert kept["labels"] == '{"</script>": ["gut", "ganz \\"gut\\""]}'
+    assert kept["labels"] == '{"a>b.c": ["gut", "ganz \\"gut\\""]}'
     assert any("mixed_float16" in remark for remark in export.remarks)
     assert export.samples[names[1]].max() > 5, "tokens from the whole vocabulary"
     with pytest.raises(FileExistsError, match="--overwrite"):
@@ -120,7 +121,7 @@ def test_a_wrong_graph_is_caught(monkeypatch, tmp_path):
 
     monkeypatch.setattr(tracing, "freeze", freeze)
     path = tmp_path / "wrong.onnx"
-    with pytest.raises(ConversionError, match=r"'y' by 0\.\d+, where 0\.000\d+ is allowed"):
+    with pytest.raises(ConversionError, match=r"'output_0' by 0\.\d+, where 0\.000\d+ is allowed"):
         serving.export_onnx(model, path, verbose=0)
     assert not path.exists()
 
@@ -183,7 +184,7 @@ def test_operators_that_a_server_lacks(convert, layer, message):
 
 def test_a_condition_of_python(tmp_path):
     model = keras.Sequential([keras.Input((5,)), _Branching()])
-    with pytest.raises(ConversionError, match=r"can't be traced.*\n?.*keras\.ops\.where"):
+    with pytest.raises(ConversionError, match=r"(?s)can't be traced.*keras\.ops\.where"):
         serving.export_onnx(model, tmp_path / "x.onnx", verbose=0)
 
 
