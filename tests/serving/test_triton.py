@@ -1,4 +1,4 @@
-"""A Triton repository: its configuration against Triton's own message, versions, labels, and what is refused."""
+"""A Triton repository: its configuration against Triton's message, versions, labels, refusals."""
 
 import importlib.util
 from pathlib import Path

@@ -73,10 +73,16 @@ def _manifest(graph: Any, content: bytes, beside: str) -> dict[str, Any] | None:
 
 
 def _arithmetic(graph: Any) -> dict[str, bool]:
-    """Return whether the file computes in integers, or from stored ones, and whether in floats."""
+    """Return whether the file computes in integers, or from stored ones, and whether in floats.
+
+    Bytes that come in, such as pixels, are exact numbers of their own.
+    """
+    main = graph.subgraphs[0]
+    given = {id(main.tensors[index]) for index in graphs.indices(main.inputs)}
     operators = [(subgraph, o) for subgraph in graph.subgraphs for o in subgraph.operators or []]
     quantized = (
-        tensor.quantization is not None
+        id(tensor) not in given
+        and tensor.quantization is not None
         and tensor.quantization.scale is not None
         and len(tensor.quantization.scale) > 0
         and graphs.tensor_type(tensor) in _INTEGERS
