@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Headless Chromium over its debugging pipe: what a page loads, says, and looks like on a phone.
+"""Headless Chromium over its debugging pipe: what a page loads, says, answers, and looks like.
 
 python tests/chromium.py report.html report.png    # a picture of the page, 390 px wide
 """
@@ -7,6 +7,7 @@ python tests/chromium.py report.html report.png    # a picture of the page, 390 
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -59,7 +60,7 @@ class Browser:
         width, height = self._size
         self(
             "Emulation.setDeviceMetricsOverride",
-            **{"width": width, "height": height, "deviceScaleFactor": 2, "mobile": True},
+            **{"width": width, "height": height, "deviceScaleFactor": 2, "mobile": width < 600},
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if self._dark else "light"}
         self("Emulation.setEmulatedMedia", features=[scheme])
@@ -78,7 +79,9 @@ class Browser:
         message = {"id": self._number, "method": method, "params": params}
         if self._session:
             message["sessionId"] = self._session
-        os.write(self._out, json.dumps(message).encode() + b"\0")
+        data = json.dumps(message).encode() + b"\0"
+        while data:
+            data = data[os.write(self._out, data) :]
         while (answer := self._next()).get("id") != self._number:
             pass
         if "error" in answer:
@@ -86,20 +89,49 @@ class Browser:
         return answer["result"]
 
     def open(self, path):
-        """Load a file and wait until it is there."""
+        """Load a file, or an address with "://", and wait until it is there."""
         self.requests, self.complaints = [], []
-        self("Page.navigate", url=Path(path).resolve().as_uri())
-        end = time.monotonic() + SECONDS
-        while self.evaluate("document.readyState") != "complete":
-            if time.monotonic() > end:
-                raise TimeoutError(f"{path} is not loaded after {SECONDS} s")
-            time.sleep(0.05)
+        address = path if "://" in str(path) else Path(path).resolve().as_uri()
+        self("Page.navigate", url=address)
+        self.wait(f"document.readyState == 'complete' && location.href == {json.dumps(address)}")
         time.sleep(0.3)  # what a page does after loading
         self.evaluate("0")
 
+    def wait(self, expression):
+        """Wait until a JavaScript expression is true."""
+        end = time.monotonic() + SECONDS
+        while not self.evaluate(expression):
+            if time.monotonic() > end:
+                raise TimeoutError(f"not true after {SECONDS} s: {expression}")
+            time.sleep(0.02)
+
     def evaluate(self, expression):
-        """The value of a JavaScript expression in the page."""
-        return self("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+        """The value of a JavaScript expression in the page, or of the promise that it gives."""
+        answer = self("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(
+                f"{expression[:200]}: {answer['exceptionDetails']['exception']['description']}"
+            )
+        return answer["result"].get("value")
+
+    def drag(self, points):
+        """Press the mouse at the first of these places in the window, move it along them, let go."""
+        kinds = ["mousePressed", *["mouseMoved"] * (len(points) - 1), "mouseReleased"]
+        for kind, (x, y) in zip(kinds, [*points, points[-1]], strict=True):
+            self("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+
+    def press(self, key, code=0, text=""):
+        """Press a key and let go: its name, its number, and the text that it types."""
+        for kind in ("keyDown", "keyUp"):
+            self(
+                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, text=text
+            )
+
+    def choose_files(self, selector, *paths):
+        """Choose files for the file input that a CSS selector names."""
+        root = self("DOM.getDocument")["root"]["nodeId"]
+        node = self("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        self("DOM.setFileInputFiles", nodeId=node, files=[str(Path(path).resolve()) for path in paths])
 
     def photograph(self, path, height):
         """Write a picture of the top of the page."""
@@ -110,6 +142,8 @@ class Browser:
     def _next(self):
         """The next message; requests and complaints are noted on the way."""
         while b"\0" not in self._read:
+            if not select.select([self._in], [], [], SECONDS)[0]:
+                raise TimeoutError(f"Chromium says nothing for {SECONDS} s")
             part = os.read(self._in, 65536)
             if not part:
                 raise RuntimeError("Chromium ended")

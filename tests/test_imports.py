@@ -1,5 +1,6 @@
 """That Keras and TensorFlow, which take seconds, are imported where they are needed and not before."""
 
+import importlib.util
 import subprocess
 import sys
 
@@ -80,6 +81,8 @@ def test_files_are_read_without_keras(tmp_path):
         ["benchmark", file, "--seconds", "0.01"],
         ["verify", file],
         ["check", file],
+        ["check", file, "--target", "microcontroller"],
+        *([["micro", file]] if importlib.util.find_spec("tflite_micro") else []),
         ["report", report, "-o", tmp_path / "report.html"],
         ["quantize", file, "-o", tmp_path / "int8.tflite", "--calibration", tmp_path / "samples.npz"],
         ["quantize", file, "-o", tmp_path / "dynamic.tflite", "--precision", "dynamic"],

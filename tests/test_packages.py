@@ -5,6 +5,7 @@ import importlib
 import importlib.metadata
 import inspect
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,14 @@ PAGES = {
         "pooling.md",
         "positions.md",
     ],
-    keras_attention.tflite: ["conversion.md", "benchmark.md"],
+    keras_attention.tflite: [
+        "conversion.md",
+        "android.md",
+        "arm64.md",
+        "benchmark.md",
+        "microcontrollers.md",
+        "web.md",
+    ],
 }
 PUBLIC = [
     pytest.param(package, name, id=f"{package.__name__}.{name}")
@@ -162,12 +170,14 @@ def test_there_are_examples():
     assert {"MultiHeadAttention", "convert", "inspect"} <= set(with_examples)
 
 
-FILES = {"benchmark", "inspect", "quantize", "verify"}
+FILES = {"benchmark", "check_micro", "inspect", "quantize", "verify"}
 """Functions whose examples read files."""
 
 
-def prepare_files(folder):
-    """Write what those examples assume: a float file, an int8 file with its manifest, and samples."""
+@pytest.fixture(scope="module")
+def example_files(tmp_path_factory):
+    """A folder with what those examples assume: a float file, an int8 file with its manifest, and samples."""
+    folder = tmp_path_factory.mktemp("files")
     inputs = keras.Input((11, 3), name="window")
     model = keras.Model(inputs, keras.layers.Dense(5)(keras.layers.Flatten()(inputs)))
     samples = np.random.default_rng(3).gamma(2.0, size=(101, 11, 3)).astype("float32")
@@ -177,18 +187,21 @@ def prepare_files(folder):
         convert(model, folder / f"{name}.tflite", precision="float32", evaluation=samples, verbose=0)
     for name in ("model", "int8"):
         convert(model, folder / f"{name}.tflite", precision="int8", calibration=samples, verbose=0)
+    return folder
 
 
 @pytest.mark.parametrize(("package", "name"), PUBLIC)
-def test_examples_run(package, name, tmp_path, monkeypatch):
+def test_examples_run(package, name, tmp_path, monkeypatch, request):
     codes = examples(getattr(package, name))
     if not codes:
         pytest.skip("no example")
     if package is keras_attention.tflite and keras.config.backend() != "tensorflow":
         pytest.skip("conversion is shown on the default backend")
+    if name == "check_micro":
+        pytest.importorskip("tflite_micro", reason='needs "keras-attention-tflite[micro]"')
     monkeypatch.chdir(tmp_path)
     if name in FILES:
-        prepare_files(tmp_path)
+        shutil.copytree(request.getfixturevalue("example_files"), tmp_path, dirs_exist_ok=True)
     namespace = {}
     for code in codes:
         exec(compile(code, f"{name} example", "exec"), namespace)  # noqa: S102

@@ -40,6 +40,18 @@ class TinyGraph:
         self.subgraph.tensors[index].name = f"0.{index}:".encode()
         return index
 
+    def quantized(self, index, scale, zero_point=0, values=None):
+        """Make a float tensor an int8 quantity with one scale or several, perhaps of stored values."""
+        tensor = self.subgraph.tensors[index]
+        tensor.type = schema.TensorType.INT8
+        tensor.quantization = schema.QuantizationParametersT()
+        scales = np.atleast_1d(np.asarray(scale, np.float32))
+        tensor.quantization.scale, tensor.quantization.zeroPoint = scales, np.full(scales.shape, zero_point)
+        if values is not None:
+            data = np.frombuffer(np.asarray(values, np.int8).tobytes(), np.uint8)
+            self.graph.buffers[tensor.buffer].data = data
+        return index
+
     def op(self, name, *inputs, shape, kind="float32", version=1, table=None, layer="", **options):
         """An operator with one output, or several where `shape` is a list of shapes."""
         shapes = shape if isinstance(shape, list) else [shape]

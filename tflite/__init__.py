@@ -11,6 +11,10 @@ if __name__ != "keras_attention.tflite":
     )
 
 if TYPE_CHECKING:
+    from keras_attention.tflite.apps.android.sources import AndroidSources
+    from keras_attention.tflite.apps.android.sources import android
+    from keras_attention.tflite.apps.web.writing import WebPage
+    from keras_attention.tflite.apps.web.writing import web
     from keras_attention.tflite.arm64.checking import check_arm64
     from keras_attention.tflite.arm64.result import Arm64Check
     from keras_attention.tflite.benchmark_results import Benchmark
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
     from keras_attention.tflite.linting.finding import Finding
     from keras_attention.tflite.linting.running import check
     from keras_attention.tflite.loading import load_model
+    from keras_attention.tflite.micro.checking import MicroCheck
+    from keras_attention.tflite.micro.checking import MicroOutput
+    from keras_attention.tflite.micro.checking import check_micro
     from keras_attention.tflite.quantizing import quantize
     from keras_attention.tflite.report import Report
     from keras_attention.tflite.signatures import SignaturesConversion
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
     from keras_attention.tflite.verification import verify
 
 __all__ = [
+    "AndroidSources",
     "Arm64Check",
     "Benchmark",
     "Conversion",
@@ -42,22 +50,29 @@ __all__ = [
     "FileTimes",
     "Finding",
     "Inspection",
+    "MicroCheck",
+    "MicroOutput",
     "OperatorTime",
     "Report",
     "SignaturesConversion",
     "Verification",
+    "WebPage",
+    "android",
     "benchmark",
     "check",
     "check_arm64",
+    "check_micro",
     "convert",
     "convert_signatures",
     "inspect",
     "load_model",
     "quantize",
     "verify",
+    "web",
 ]
 
 _MODULES = {
+    "AndroidSources": "apps.android.sources",
     "Arm64Check": "arm64.result",
     "Benchmark": "benchmark_results",
     "Conversion": "finishing",
@@ -66,19 +81,25 @@ _MODULES = {
     "FileTimes": "benchmark_results",
     "Finding": "linting.finding",
     "Inspection": "inspection",
+    "MicroCheck": "micro.checking",
+    "MicroOutput": "micro.checking",
     "OperatorTime": "benchmark_results",
     "Report": "report",
     "SignaturesConversion": "signatures",
     "Verification": "verification",
+    "WebPage": "apps.web.writing",
+    "android": "apps.android.sources",
     "benchmark": "benchmarking",
     "check": "linting.running",
     "check_arm64": "arm64.checking",
+    "check_micro": "micro.checking",
     "convert": "conversion",
     "convert_signatures": "signatures",
     "inspect": "inspection",
     "load_model": "loading",
     "quantize": "quantizing",
     "verify": "verification",
+    "web": "apps.web.writing",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one that exists

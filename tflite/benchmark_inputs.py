@@ -11,14 +11,14 @@ import numpy as np
 _SEED = 20240601
 
 
-def random_inputs(interface: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """Return seeded values by input name, the same for the same interface.
+def random_inputs(interface: Sequence[Mapping[str, Any]], number: int = 0) -> dict[str, np.ndarray]:
+    """Return seeded values by input name, the same for the same interface and number of the sample.
 
     Floats are standard normal, quantized integers and images use their whole range, other integers are
     0 or 1, which are valid token numbers everywhere. All-zero inputs are avoided: kernels may be quicker
     on them.
     """
-    generator = np.random.default_rng(_SEED)
+    generator = np.random.default_rng(_SEED + number)
     return {spec["name"]: _random(generator, spec) for spec in interface}
 
 

@@ -30,6 +30,8 @@ STAGES = {
     "adopt": "reading the float file",
     "answer": "asking the float file for its answers",
     "convert": "converting to float32",
+    "onnx": "converting to ONNX",
+    "openvino": "converting to OpenVINO",
     "calibrate": "calibrating",
     "quantize": "quantizing",
     "verify": "running the samples to compare on",
@@ -39,6 +41,7 @@ STAGES = {
     "time": "timing the files in turns",
     "profile": "timing each operator",
     "replay": "replaying the golden pairs",
+    "micro": "running the file on tflite-micro",
     "emulate": "running on emulated processors",
 }
 """What is being done, by stage."""

@@ -16,6 +16,7 @@ _TYPES = {
 }
 _TABLES = {
     "BATCH_MATMUL": "BatchMatMul",
+    "CONV_2D": "Conv2D",
     "DEPTHWISE_CONV_2D": "DepthwiseConv2D",
     "MAXIMUM": "MaximumMinimum",
     "MAX_POOL_2D": "Pool2D",

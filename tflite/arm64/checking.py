@@ -78,7 +78,8 @@ def check_arm64(
         if data is not None:
             described = _ask(path, folder, {"step": "interface"}, progress)
             arrays = feeding.take(data, described["interface"]["inputs"], samples)
-            np.savez(folder / "inputs.npz", **{str(i): array for i, array in enumerate(arrays)})
+            numbered: dict[str, Any] = {str(i): array for i, array in enumerate(arrays)}
+            np.savez(folder / "inputs.npz", **numbered)
         beside = str(manifests.sidecar_path(path).resolve())
         found = _ask(path, folder, {"step": "answer", "samples": samples, "beside": beside}, progress)
         here = emulation.read_answers(folder / "here.npz")

@@ -33,7 +33,8 @@ def main() -> None:
     with np.load(inputs) as data:
         samples = [data[str(number)] for number in range(len(data.files))]
     answers = answer(content, samples, lambda word: print(word, flush=True), int(runs))
-    np.savez(outputs, **{f"{kind}_{i}": array for kind in KINDS for i, array in enumerate(answers[kind])})
+    named: dict[str, Any] = {f"{kind}_{i}": array for kind in KINDS for i, array in enumerate(answers[kind])}
+    np.savez(outputs, **named)
 
 
 def answer(

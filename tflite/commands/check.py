@@ -16,7 +16,9 @@ from rich.text import Text
 from keras_attention import tflite
 from keras_attention.tflite import quiet
 from keras_attention.tflite.commands.common import with_clear_errors
+from keras_attention.tflite.linting import registry
 from keras_attention.tflite.linting.finding import Finding
+from keras_attention.tflite.linting.running import Target
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
@@ -26,8 +28,15 @@ _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--select", metavar="CODES", help="Only these, such as KA103,KA2.")
 @click.option("--ignore", metavar="CODES", help="All but these.")
+@click.option(
+    "--target",
+    type=click.Choice(registry.TARGETS),
+    help="Check a .tflite file for this instead of a phone.",
+)
 @click.option("--strict", is_flag=True, help="Exit with code 1 on warnings too.")
-def check(file: Path, form: str, select: str | None, ignore: str | None, strict: bool) -> None:
+def check(
+    file: Path, form: str, select: str | None, ignore: str | None, target: Target | None, strict: bool
+) -> None:
     """Look for what goes wrong on a phone, in a .keras or .tflite FILE.
 
     Exits with code 1 where an error was found. Each code has a page in docs/checks.
@@ -36,7 +45,7 @@ def check(file: Path, form: str, select: str | None, ignore: str | None, strict:
 
     def work() -> None:
         with quiet.without_remarks_at_start():  # a model is loaded by Keras
-            findings.extend(tflite.check(file, select=_codes(select), ignore=_codes(ignore)))
+            findings.extend(tflite.check(file, select=_codes(select), ignore=_codes(ignore), target=target))
 
     with_clear_errors(work)
     counts: collections.Counter[str] = collections.Counter(finding.severity for finding in findings)

@@ -119,7 +119,7 @@ def run(
                 output,
                 calibration=calibration,
                 evaluation=evaluation,
-                manifest=_read_manifest(manifest),
+                manifest=read_manifest(manifest),
                 verbose=0 if quiet else 1,
                 **options,
             )
@@ -133,7 +133,7 @@ def run(
     with_clear_errors(work)
 
 
-def _read_manifest(path: Path | None) -> Any:
+def read_manifest(path: Path | None) -> Any:
     """Return the user's entries; `convert` checks what they are."""
     if path is None:
         return None

@@ -31,7 +31,8 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     inputs = folder / "inputs.npz"
     if not inputs.exists():
         samples, found["source"] = _own_samples(graph, content, interface, job)
-        np.savez(inputs, **{str(number): values for number, values in enumerate(samples)})
+        numbered: dict[str, Any] = {str(number): values for number, values in enumerate(samples)}
+        np.savez(inputs, **numbered)
     with np.load(inputs) as data:
         samples = [data[str(number)] for number in range(len(data.files))]
     emit("replay", 0, 0)
@@ -41,7 +42,9 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
         raise ValueError(
             f"The runtime can't run the file, which is damaged or needs another: {error}"
         ) from error
-    arrays = {f"{kind}_{i}": array for kind in program.KINDS for i, array in enumerate(answers[kind])}
+    arrays: dict[str, Any] = {
+        f"{kind}_{i}": array for kind in program.KINDS for i, array in enumerate(answers[kind])
+    }
     np.savez(folder / "here.npz", **arrays)
     return {**found, "samples": len(samples[0]), **_arithmetic(graph)}
 
@@ -70,10 +73,16 @@ def _manifest(graph: Any, content: bytes, beside: str) -> dict[str, Any] | None:
 
 
 def _arithmetic(graph: Any) -> dict[str, bool]:
-    """Return whether the file computes in integers, or from stored ones, and whether in floats."""
+    """Return whether the file computes in integers, or from stored ones, and whether in floats.
+
+    Bytes that come in, such as pixels, are exact numbers of their own.
+    """
+    main = graph.subgraphs[0]
+    given = {id(main.tensors[index]) for index in graphs.indices(main.inputs)}
     operators = [(subgraph, o) for subgraph in graph.subgraphs for o in subgraph.operators or []]
     quantized = (
-        tensor.quantization is not None
+        id(tensor) not in given
+        and tensor.quantization is not None
         and tensor.quantization.scale is not None
         and len(tensor.quantization.scale) > 0
         and graphs.tensor_type(tensor) in _INTEGERS

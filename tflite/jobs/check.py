@@ -14,5 +14,5 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     del folder
 
     emit("inspect", 0, 0)
-    findings = file_rules.check_content(Path(job["file"]).read_bytes())
+    findings = file_rules.check_content(Path(job["file"]).read_bytes(), job["target"])
     return {"findings": [vars(finding) for finding in findings]}

@@ -26,8 +26,8 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     content = Path(job["file"]).read_bytes()
     graph = file_structure.read(content)
     interface = graphs.interface(graph)
-    document, origin, remarks, faults = _choose(graph, hashlib.sha256(content).hexdigest(), job)
-    _check_interface(document, interface)
+    document, origin, remarks, faults = choose_manifest(graph, hashlib.sha256(content).hexdigest(), job)
+    check_interface(document, interface)
     emit("replay", 0, 0)
     try:
         outputs = _replay(content, document, job["threads"], emit)
@@ -51,7 +51,9 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     }
 
 
-def _choose(graph: Any, sha256: str, job: dict[str, Any]) -> tuple[dict[str, Any], str, list[str], list[str]]:
+def choose_manifest(
+    graph: Any, sha256: str, job: dict[str, Any]
+) -> tuple[dict[str, Any], str, list[str], list[str]]:
     """Return the manifest to replay, where it comes from, remarks and faults."""
     remarks: list[str] = []
     faults: list[str] = []
@@ -84,7 +86,7 @@ def _with_pairs(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _check_interface(document: dict[str, Any], interface: dict[str, list[dict[str, Any]]]) -> None:
+def check_interface(document: dict[str, Any], interface: dict[str, list[dict[str, Any]]]) -> None:
     """Raise `ValueError` unless the manifest speaks of the inputs and outputs that the file has."""
     for side, specs in interface.items():
         known = [

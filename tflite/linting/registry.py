@@ -39,8 +39,21 @@ TITLES = {
     "KA214": "an input or output is quantized",
     "KA215": "the runtime that the file needs",
     "KA216": "the runtime refuses the file",
+    "KA301": "an operator is not in 8 bits for the Edge TPU",
+    "KA302": "the Edge TPU lacks an operator",
+    "KA303": "an operator breaks a limit of the Edge TPU",
+    "KA304": "a shape is none for the Edge TPU",
+    "KA305": "how much runs on the Edge TPU",
+    "KA401": "tflite-micro lacks an operator",
+    "KA402": "tflite-micro lacks an operator in this form",
+    "KA403": "tflite-micro computes other numbers",
+    "KA404": "a microcontroller computes in float",
+    "KA405": "the memory that a microcontroller needs",
 }
-"""Code -> title. 1xx is for Keras models, 2xx for .tflite files."""
+"""Code -> title. 1xx is for Keras models, 2xx for .tflite files, 3xx and 4xx for files and one target."""
+
+TARGETS = ("edgetpu", "microcontroller")
+"""What a file can be checked for beside phones."""
 
 
 def chosen_codes(select: Iterable[str] | None, ignore: Iterable[str] | None) -> set[str]:

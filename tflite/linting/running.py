@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from typing import Literal
 
 from keras_attention.tflite import foreign
 from keras_attention.tflite.errors import ConversionError
 from keras_attention.tflite.linting import registry
 from keras_attention.tflite.linting.finding import Finding
 
+Target = Literal["edgetpu", "microcontroller"]
 _MARK = b"TFL3"
 
 
 def check(
-    model_or_path: Any, *, select: Iterable[str] | None = None, ignore: Iterable[str] | None = None
+    model_or_path: Any,
+    *,
+    select: Iterable[str] | None = None,
+    ignore: Iterable[str] | None = None,
+    target: Target | None = None,
 ) -> tuple[Finding, ...]:
     """Look for what goes wrong on a phone, before or after a conversion.
 
@@ -24,6 +30,8 @@ def check(
             path of a .tflite file of any origin, which is read in a child process.
         select: codes or their beginnings, such as ["KA103", "KA2"]; only these are reported. Defaults to all.
         ignore: the same, for what is not reported.
+        target: "edgetpu" or "microcontroller", for a .tflite file: its rules take the place of those about
+            phones. Defaults to phones.
 
     Returns:
         The findings, in the order of their codes; empty where all is well.
@@ -44,11 +52,29 @@ def check(
     ```
     """
     codes = registry.chosen_codes(select, ignore)
-    if isinstance(model_or_path, str | Path):
+    if target is not None:
+        findings = _check_for(model_or_path, target)
+    elif isinstance(model_or_path, str | Path):
         findings = _check_path(Path(model_or_path))
     else:
         findings = _check_model(model_or_path)
     return tuple(finding for finding in findings if finding.code in codes)
+
+
+def _check_for(path: Any, target: str) -> list[Finding]:
+    if target not in registry.TARGETS:
+        raise ValueError(f"`target` must be None or one of {registry.TARGETS}. Received: {target!r}")
+    if not isinstance(path, str | Path) or not Path(path).is_file() or not _is_tflite(Path(path)):
+        raise ValueError(
+            f"`target`={target!r} is for the path of a .tflite file: what runs there is decided by its "
+            f"operators. Convert the model first. Received: {path!r:.80}"
+        )
+    return _check_file(Path(path), target)
+
+
+def _is_tflite(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(8)[4:] == _MARK or path.suffix == ".tflite"
 
 
 def _check_path(path: Path) -> list[Finding]:
@@ -56,9 +82,7 @@ def _check_path(path: Path) -> list[Finding]:
         raise FileNotFoundError(
             f"`model_or_path` must be a .keras or .tflite file. No such file: {str(path)!r}"
         )
-    with path.open("rb") as stream:
-        is_tflite = stream.read(8)[4:] == _MARK
-    if is_tflite or path.suffix == ".tflite":
+    if _is_tflite(path):
         return _check_file(path)
     from keras_attention.tflite.loading import load_model
 
@@ -88,6 +112,6 @@ def _check_model(model: Any) -> list[Finding]:
     return model_rules.check_model(model)
 
 
-def _check_file(path: Path) -> list[Finding]:
-    result = foreign.run_job(path, {"task": "check"}, "can't be checked")
+def _check_file(path: Path, target: str | None = None) -> list[Finding]:
+    result = foreign.run_job(path, {"task": "check", "target": target}, "can't be checked")
     return [Finding(**finding) for finding in result["findings"]]

@@ -72,6 +72,16 @@ def runnable_form(model: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def float32_form(model: Any) -> Iterator[Lowering]:
+    """Let a model compute in float32 whatever its policy is, and else as it is; yield the record of it."""
+    lowering = Lowering(0)
+    is_tensorflow = keras.backend.backend() == "tensorflow"
+    passes = (precision_policy.patches, *((flash_attention.patches,) if is_tensorflow else ()))
+    with _patched(model, passes, lowering), precision_policy.float32_variables():
+        yield lowering
+
+
+@contextlib.contextmanager
 def exact_form(model: Any) -> Iterator[None]:
     """Let a model compute in float64 within the `with` block, given float64 tensors; TensorFlow only."""
     passes = (double_precision.patches, flash_attention.patches)

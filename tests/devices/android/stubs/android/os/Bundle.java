@@ -1,0 +1,4 @@
+package android.os;
+
+/** Test-only stub. */
+public final class Bundle {}

@@ -1,0 +1,1 @@
+"""Android sources that match one .tflite file."""

@@ -1,0 +1,1 @@
+"""A page that runs .tflite files in the browser."""

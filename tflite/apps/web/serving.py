@@ -1,0 +1,65 @@
+"""A small server for a page's folder, on this machine only."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+from collections.abc import Callable
+from pathlib import Path
+
+
+class _Handler(http.server.SimpleHTTPRequestHandler):
+    # On Windows, Python's own table comes from the registry, where .js may be anything.
+    extensions_map = {  # noqa: RUF012
+        **http.server.SimpleHTTPRequestHandler.extensions_map,
+        ".css": "text/css",
+        ".html": "text/html",
+        ".js": "text/javascript",
+        ".json": "application/json",
+        "": "application/octet-stream",
+    }
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "no-cache")
+        super().end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: the terminal shows the address alone."""
+
+
+def server(folder: Path, port: int) -> http.server.ThreadingHTTPServer:
+    """Return a server of the folder, not yet running.
+
+    Args:
+        folder: what to serve.
+        port: 0 for any that is free.
+
+    Raises:
+        OSError: the port is taken.
+    """
+    handler = functools.partial(_Handler, directory=str(folder))
+    try:
+        return http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except OSError as error:
+        raise OSError(
+            f"Port {port} can't be used ({error.strerror}). Choose another: --serve PORT"
+        ) from error
+
+
+def serve(folder: Path, port: int, say: Callable[[str], None]) -> None:
+    """Serve the folder until Ctrl-C.
+
+    Args:
+        folder: what to serve.
+        port: 0 for any that is free.
+        say: is given the address.
+
+    Raises:
+        OSError: the port is taken.
+    """
+    with server(folder, port) as running:
+        say(f"http://127.0.0.1:{running.server_address[1]}/  (Ctrl-C ends it)")
+        try:
+            running.serve_forever()
+        except KeyboardInterrupt:
+            say("")

@@ -1,0 +1,1 @@
+"""tflite-micro, the runtime of microcontrollers: whether it answers as LiteRT does, and what it needs."""

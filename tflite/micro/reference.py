@@ -1,0 +1,91 @@
+"""The same graph with FULLY_CONNECTED written as a convolution, to compare tflite-micro with.
+
+LiteRT's reference kernel of FULLY_CONNECTED rounds each product once, its other reference kernels and all of
+tflite-micro round twice: first to a 31-bit product, then to the step. A sum that lies within about a
+thousandth of the middle between two steps then falls on the other side. A convolution of size 1 computes the
+same sums, and is rounded twice in both runtimes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from keras_attention.tflite import editing
+from keras_attention.tflite import file_structure
+from keras_attention.tflite import graph as graphs
+
+_VERSION = 3
+"""Of CONV_2D in int8."""
+
+
+def with_convolutions(content: bytes) -> tuple[bytes, int]:
+    """Return the file with each int8 FULLY_CONNECTED of stored weights as CONV_2D, and how many there were.
+
+    The tensors of the file keep their numbers.
+    """
+    graph = file_structure.read(content)
+    subgraph = graph.subgraphs[0]
+    operators = []
+    count = 0
+    for operator in subgraph.operators:
+        if _fits(graph, subgraph, operator):
+            operators += _as_convolution(graph, subgraph, operator)
+            count += 1
+        else:
+            operators.append(operator)
+    subgraph.operators = operators
+    return (graphs.write_graph(graph) if count else content), count
+
+
+def _fits(graph: Any, subgraph: Any, operator: Any) -> bool:
+    if graphs.operator_name(graph, operator) != "FULLY_CONNECTED":
+        return False
+    data, weights = (subgraph.tensors[index] for index in operator.inputs[:2])
+    return (
+        graphs.tensor_type(data) == graphs.tensor_type(weights) == "int8"
+        and graphs.is_constant(graph, weights)
+        and len(weights.shape) == 2
+    )
+
+
+def _as_convolution(graph: Any, subgraph: Any, operator: Any) -> list[Any]:
+    """Return the reshape to one row of positions, the convolution, and the reshape back."""
+    data, weights, *bias = graphs.indices(operator.inputs)
+    units, channels = (int(size) for size in subgraph.tensors[weights].shape)
+    if not bias:  # which a convolution in integers must have
+        bias = [editing.add_constant(graph, subgraph, np.zeros(units, np.int32))]
+    (result,) = (int(index) for index in operator.outputs)
+    rows = 1
+    for size in subgraph.tensors[data].shape:
+        rows *= int(size)
+    rows //= channels
+    flat = _like(subgraph, data, [1, 1, rows, channels])
+    kernel = _like(subgraph, weights, [units, 1, 1, channels])
+    answer = _like(subgraph, result, [1, 1, rows, units])
+    convolution = editing.new_operator(
+        graph,
+        "CONV_2D",
+        [flat, kernel, *bias],
+        [answer],
+        _VERSION,
+        strideW=1,
+        strideH=1,
+        dilationWFactor=1,
+        dilationHFactor=1,
+        fusedActivationFunction=operator.builtinOptions.fusedActivationFunction,
+    )
+    return [
+        editing.new_reshape(graph, subgraph, data, flat),
+        convolution,
+        editing.new_reshape(graph, subgraph, answer, result),
+    ]
+
+
+def _like(subgraph: Any, index: int, shape: list[int]) -> int:
+    """Add a tensor of the same type, scales and stored values, of another shape."""
+    source = subgraph.tensors[index]
+    added = editing.add_tensor(subgraph, shape, source.type, source.buffer)
+    subgraph.tensors[added].quantization = source.quantization
+    return added
