@@ -35,8 +35,8 @@ def main(files: tuple[Path, ...], bed: Path | None, page: Path) -> None:
         rows += _rows(file.stem, check)
     versions = ", ".join(f"{name} {number}" for name, number in check.versions.items())
     text = (
-        "Largest differences from this machine's answers, and what is allowed, over the golden pairs, with the "
-        "executed instructions of a run. Made by `python -m benchmarks.arm64_answers`.\n"
+        "Largest differences from this machine's answers, and what is allowed, over the golden pairs, with "
+        "the executed instructions of a run. Made by `python -m benchmarks.arm64_answers`.\n"
         f"{tables.provenance('one thread')}\nEmulated: {versions}.\n\n{tables.markdown(HEADER, rows)}"
     )
     tables.replace_between(page, "arm64", text)
