@@ -1,4 +1,4 @@
-"""`keras-attention arm64` without an emulator: tools that lack or fail, crashes, reports, samples, counter."""
+"""`keras-attention arm64` without an emulator: tools that lack or fail, crashes, reports, samples, counts."""
 
 import json
 import re
