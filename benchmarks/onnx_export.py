@@ -65,7 +65,7 @@ def examples(windows: np.ndarray) -> Iterator[tuple[str, keras.Model]]:
         yield f"`{name}`", build(mean, variance)
     for attention in (None, *image_models.ATTENTIONS):
         keras.utils.set_random_seed(0)
-        yield f"`mobile_cnn`, {attention}", image_models.mobile_cnn(IMAGE, 10, attention)
+        yield f"`mobile_cnn`, {attention or 'no attention'}", image_models.mobile_cnn(IMAGE, 10, attention)
     for name in ("vit_tiny", "swin_tiny"):
         keras.utils.set_random_seed(0)
         yield f"`{name}`", image_models.BUILDERS[name](IMAGE, 10)
