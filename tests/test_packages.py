@@ -195,7 +195,7 @@ def test_examples_run(package, name, tmp_path, monkeypatch, request):
     codes = examples(getattr(package, name))
     if not codes:
         pytest.skip("no example")
-    if package is keras_attention.tflite and keras.config.backend() != "tensorflow":
+    if package is not keras_attention and keras.config.backend() != "tensorflow":
         pytest.skip("conversion is shown on the default backend")
     if name == "check_micro":
         pytest.importorskip("tflite_micro", reason='needs "keras-attention-tflite[micro]"')

@@ -238,7 +238,7 @@ def _with_fixed_shapes(
             )
         if None in shape:
             raise ValueError(
-                f"Input {spec.name!r} of model {model.name!r} has an open size: {spec.shape}. A phone file "
+                f"Input {spec.name!r} of model {model.name!r} has an open size: {spec.shape}. The file "
                 f"needs fixed sizes: pass samples of the final size, or input_shapes={{{spec.name!r}: "
                 f"{tuple(n or 128 for n in spec.shape)}}}."
             )

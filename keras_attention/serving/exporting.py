@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +39,7 @@ from keras_attention.tflite.samples import Samples
 _RANDOM_SAMPLES = 11
 _MOST_SAMPLES = 256
 _TASK = "onnx"
+_COLOURS = re.compile(r"\x1b\[\d*m")
 
 
 def export_onnx(
@@ -86,8 +88,10 @@ def export_onnx(
     import keras
     from keras_attention import serving
 
-    model = keras.Sequential([keras.Input((16, 3), name="window"), keras.layers.LSTM(8),
-                              keras.layers.Dense(4, activation="softmax", name="gesture")])
+    window = keras.Input((16, 3), name="window")
+    features = keras.layers.LSTM(8)(window)
+    gesture = keras.layers.Dense(4, activation="softmax", name="gesture")(features)
+    model = keras.Model(window, gesture)
     export = serving.export_onnx(model, verbose=0)
     print(export.errors["gesture"].max_error, export.operators)
     ```
@@ -204,8 +208,9 @@ def _trace(model: Any, signature: ModelSignature, batch_size: int | None, folder
     try:
         frozen = tracing.freeze(model, signature, batch_size)
     except Exception as error:  # whatever the user's layers raise on symbolic tensors
+        reason = _COLOURS.sub("", str(error))
         raise ConversionError(
-            f"Model {model.name!r} can't be traced for the file: {error}\nA condition or loop of Python "
+            f"Model {model.name!r} can't be traced for the file: {reason}\nA condition or loop of Python "
             "on the values of a tensor can't be; write it with keras.ops.where, keras.ops.cond or "
             "keras.ops.while_loop."
         ) from error

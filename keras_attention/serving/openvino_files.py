@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -50,6 +49,8 @@ def write_openvino(
 ) -> Mapping[str, OutputError]:
     """Write an exported model as OpenVINO's .xml and .bin, float32, after a comparison with Keras.
 
+    What the manifest says stands in the .xml too, under rt_info / framework.
+
     Args:
         export: what `export_onnx` returned; its samples and its bound are used again.
         path: the .xml file to write; the .bin lies beside it.
@@ -72,10 +73,6 @@ def write_openvino(
             "inputs": [spec.name for spec in export.inputs],
             "outputs": [spec.name for spec in export.outputs],
             "batch": export.batch_size or _BATCH,
-            "metadata": {
-                key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-                for key, value in export.entries.items()
-            },
         }
         try:
             child.run_job(folder, job, progress)

@@ -7,12 +7,9 @@ operator that ONNX doesn't have. Here the graph is frozen first, with all consta
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from unittest import mock
 
 import keras
 
@@ -55,33 +52,17 @@ def freeze(model: Any, signature: ModelSignature, batch_size: int | None) -> Fro
         tf.TensorSpec((batch_size, *spec.shape), spec.dtype, name=f"input_{index}")
         for index, spec in enumerate(signature.inputs)
     ]
-    with float32_form(model), _signs_without_bits():
+    with float32_form(model):
         traced = tf.function(serve, input_signature=specs).get_concrete_function()
+    for collection in traced.graph.collections:  # the freezing warns of what it can't copy of them
+        traced.graph.clear_collection(collection)
     # Loops stay whole: the converter makes ONNX' own LSTM and Loop of them.
     frozen = convert_to_constants.convert_variables_to_constants_v2(
         traced, lower_control_flow=False, aggressive_inlining=True
     )
     graph = frozen.graph.as_graph_def()
-    graph_rewrites.replace_erfc(graph)
+    graph_rewrites.rewrite(graph)
     return FrozenGraph(graph.SerializeToString(), _names(frozen.inputs), _names(frozen.outputs), list(names))
-
-
-@contextlib.contextmanager
-def _signs_without_bits() -> Iterator[None]:
-    """Let Keras tell -0.0 from 0.0, as its argmax does, by division: ONNX has no bits of floats."""
-    import tensorflow as tf
-    from keras.src.backend.tensorflow import numpy as backend  # where its argmax looks `signbit` up
-
-    original = backend.signbit
-
-    def signbit(x: Any) -> Any:
-        x = tf.convert_to_tensor(x)
-        if not x.dtype.is_floating:
-            return original(x)
-        return tf.logical_or(x < 0, tf.math.reciprocal(x) < 0)
-
-    with mock.patch.object(backend, "signbit", signbit):
-        yield
 
 
 def _names(tensors: Sequence[Any]) -> list[str]:

@@ -16,8 +16,6 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     emit("openvino", 0, 0)
     core = openvino.Core()
     model = core.read_model(folder / "model.onnx")
-    for key, text in job["metadata"].items():
-        model.set_rt_info(text, ["keras_attention", key])
     openvino.save_model(model, folder / "model.xml", compress_to_fp16=False)
     emit("verify", 0, 0)
     # What was written is read again; half precision, which some CPUs would take, is another model.
