@@ -328,8 +328,9 @@ def gate(case, monkeypatch, tmp_path):
             return {"quantization": chosen, "latency": latency, "file": file}
 
         monkeypatch.setattr(child, "run_job", run_job)
+        document = {"app": {}, "file": {"sha256": 64 * "0"}}
         monkeypatch.setattr(
-            finishing.manifests, "seal", lambda content, *_, **__: Sealed(content, {"app": {}}, ())
+            finishing.manifests, "seal", lambda content, *_, **__: Sealed(content, document, ())
         )
         evaluation = wanted.evaluation if targets is None else (wanted.evaluation, targets)
         return convert(
