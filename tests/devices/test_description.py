@@ -10,6 +10,7 @@ from keras import layers
 from keras_attention import tflite
 from keras_attention.tflite import golden
 from keras_attention.tflite import manifest as manifests
+from keras_attention.tflite import merging
 from keras_attention.tflite.apps import normalizations
 from keras_attention.tflite.apps.description import describe
 
@@ -108,6 +109,23 @@ def test_files_that_are_none(tmp_path):
         describe(broken)
     with pytest.raises(FileNotFoundError, match="`manifest` must be"):
         describe(broken, tmp_path / "none.manifest.json")
+
+
+def test_what_the_manifest_says_is_of_the_first_signature(tmp_path):
+    """Both signatures of the file have an input of one name."""
+    keras.utils.set_random_seed(5)
+    models = {}
+    for key, size in (("first", 3), ("second", 5)):
+        window = keras.Input((7, size), name="window")
+        models[key] = keras.Model(window, layers.Dense(2, name="scores")(layers.Flatten()(window)))
+    path = tmp_path / "two.tflite"
+    said = {"preprocessing": {"mean": MEAN, "std": STD}, "features": list(FEATURES)}
+    first = tflite.convert(models["first"], precision="float32", manifest=said, verbose=0)
+    second = tflite.convert(models["second"], precision="float32", verbose=0)
+    path.write_bytes(merging.merge({"first": first.content, "second": second.content}))
+    ((one,), (other,)) = (signature.inputs for signature in describe(path).signatures)
+    assert one.names == FEATURES and one.normalization is not None
+    assert other.names == () and other.normalization is None
 
 
 SHAPES = {"window": (1, 11, 3)}

@@ -168,12 +168,12 @@ def _description(path: Path, found: Mapping[str, Any]) -> Description:
     remarks += scaling.remarks
     signatures = []
     for number, signature in enumerate(found["signatures"]):
-        said = entries if number == 0 else {}
+        said, scaled = (entries, scaling.by_input) if number == 0 else ({}, {})  # all is of the first one
         tasks = [spec["task"] for spec in document["outputs"]] if document and number == 0 else None
         signatures.append(
             Signature(
                 signature["key"],
-                tuple(_input(spec, index, said, scaling) for index, spec in enumerate(signature["inputs"])),
+                tuple(_input(spec, index, said, scaled) for index, spec in enumerate(signature["inputs"])),
                 tuple(
                     _output(spec, index, said, tasks[index] if tasks else None)
                     for index, spec in enumerate(signature["outputs"])
@@ -210,10 +210,13 @@ def _check_first_signature(document: Mapping[str, Any], signature: Mapping[str, 
 
 
 def _input(
-    spec: Mapping[str, Any], index: int, entries: Mapping[str, Any], scaling: normalizations.Normalizations
+    spec: Mapping[str, Any],
+    index: int,
+    entries: Mapping[str, Any],
+    scaled: Mapping[str, normalizations.Normalization],
 ) -> Tensor:
     names, units = (entries.get(key, {}).get(spec["name"], ()) for key in ("features", "units"))
-    return _tensor(spec, index, names, units, _input_kind(spec), None, scaling.by_input.get(spec["name"]))
+    return _tensor(spec, index, names, units, _input_kind(spec), None, scaled.get(spec["name"]))
 
 
 def _output(spec: Mapping[str, Any], index: int, entries: Mapping[str, Any], task: str | None) -> Tensor:
