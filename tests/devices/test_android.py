@@ -106,7 +106,7 @@ def make_files(folder):
             {
                 "features": {"i0": ["x", "y", "z"], "i1": ["age", "class"]},
                 "labels": ["no", "yes"],
-                "sampling_rate_hz": 20,
+                "sampling_rate_hz": 104,  # no whole number of nanoseconds
             },
             kinds[:1],
             13,
@@ -391,6 +391,16 @@ def recorded_windows():
     return windows[:: len(windows) // 200][:200]
 
 
+BEST = {
+    ("no,yes", "0.49999"): "no",
+    ("no,yes", "0.5"): "yes",
+    ("a,b,c", "0.25,0.5,0.5"): "b",
+    ("a,b,c", "0.25,NaN,0.5"): "the model answered NaN for b",
+    ("no,yes", "NaN"): "the model answered NaN for no",
+}
+"""Labels and scores -> the best one's label, or the error."""
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """All requests, answered by one JVM: name of the request -> what was printed, and the folder."""
@@ -452,6 +462,8 @@ def done(tmp_path_factory):
                 hop,
                 gap,
             )
+        for names, scores in BEST:
+            asked[language, "best", names, scores] = jvm.ask("best", package, names, scores)
         for field in ("SERVE_OUTPUT_O0_LABELS", "SERVE_OUTPUT_O1_LABELS", "SERVE_INPUT_I0_FEATURES"):
             asked[language, "labels", field] = jvm.ask(
                 "labels", package, "Hostile", field, folder / f"{language} {field}"
@@ -569,3 +581,10 @@ def test_odd_names_arrive_whole(done, language):
         assert results[language, "labels", field] == "ok"
         written = (folder / f"{language} {field}").read_bytes().decode()
         assert written == "".join(f"{name}\n" for name in names)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_best_class(done, language):
+    results = done[0]
+    for request, label in BEST.items():
+        assert results[(language, "best", *request)] == label

@@ -43,6 +43,7 @@ public final class Driver {
             case "answer": return answer(f[1], f[2], f[3], f[4], f[5], f[6], f[7]);
             case "parity": return parity(f[1], f[2], f[3], f[4], f[5]);
             case "window": return window(f[1], f[3], f[4], f[5], f[6], Integer.parseInt(f[7]), Long.parseLong(f[8]));
+            case "best": return best(f[1], f[2].split(","), f[3].split(","));
             case "labels": return labels(f[1] + "." + f[2], f[3], f[4]);
             default: throw new IllegalArgumentException(f[0]);
         }
@@ -179,6 +180,30 @@ public final class Driver {
             }
         }
         return "ok";
+    }
+
+    /** The label of the best class, or what was thrown. */
+    private static String best(String pack, String[] names, String[] numbers) throws Exception {
+        float[] scores = new float[numbers.length];
+        for (int i = 0; i < scores.length; i++) scores[i] = Float.parseFloat(numbers[i]);
+        Class<?> classes = Class.forName(pack + ".Classes");
+        Object holder = null;
+        Class<?> owner = classes;
+        for (Field field : classes.getFields()) {
+            if (field.getName().equals("Companion")) {
+                holder = field.get(null);
+                owner = holder.getClass();
+            }
+        }
+        Method of = owner.getDeclaredMethod("of", String[].class, float[].class);
+        of.setAccessible(true);
+        Object made = of.invoke(holder, names, scores);
+        String getter = holder == null ? "label" : "getLabel";
+        try {
+            return (String) classes.getMethod(getter).invoke(made);
+        } catch (InvocationTargetException thrown) {
+            return thrown.getCause().getMessage();
+        }
     }
 
     private static String labels(String name, String field, String out) throws Exception {
