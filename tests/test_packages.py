@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import keras_attention
+import keras_attention.serving
 import keras_attention.tflite
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,6 +32,7 @@ PAGES = {
         "pooling.md",
         "positions.md",
     ],
+    keras_attention.serving: ["servers.md"],
     keras_attention.tflite: [
         "conversion.md",
         "android.md",

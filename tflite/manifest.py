@@ -63,6 +63,28 @@ def sidecar_path(path: Path) -> Path:
     return path.with_suffix(SUFFIX)
 
 
+def look_for(path: Path, manifest: str | Path | None) -> dict[str, Any]:
+    """Return what a job must know to find a file's manifest: "manifest", a path or None, and "asked_for".
+
+    Args:
+        path: the .tflite file.
+        manifest: the .manifest.json that the user named; else the one beside the file is meant.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"`path` must be a .tflite file. No such file: {str(path)!r}")
+    if manifest is not None and not Path(manifest).is_file():
+        raise FileNotFoundError(f"`manifest` must be a {SUFFIX} file. No such file: {str(manifest)!r}")
+    beside = sidecar_path(path)
+    chosen = Path(manifest) if manifest is not None else beside if beside.is_file() else None
+    return {
+        "manifest": None if chosen is None else str(chosen.resolve()),
+        "asked_for": manifest is not None,
+    }
+
+
 def seal(
     content: bytes,
     entries: Mapping[str, Any],
@@ -132,6 +154,41 @@ def read_embedded(graph: Any) -> dict[str, Any] | None:
     """
     data = graphs.metadata(graph, ENTRY)
     return None if data is None else parse(data, "The manifest in the file")
+
+
+def read_nearest(
+    graph: Any, sha256: str, job: Mapping[str, Any]
+) -> tuple[dict[str, Any] | None, str, list[str]]:
+    """Return the manifest beside a file, else the one in it; where it is from; and remarks.
+
+    The one beside it has all golden pairs.
+
+    Args:
+        graph: the file.
+        sha256: of its bytes.
+        job: with what `look_for` returned.
+
+    Raises:
+        ValueError: a manifest is damaged, or the one that was asked for was written for another file.
+    """
+    remarks: list[str] = []
+    if job["manifest"] is not None:
+        path = Path(job["manifest"])
+        document = read_sidecar(path)
+        if belongs(document, sha256):
+            return document, str(path), remarks
+        if job["asked_for"]:
+            raise ValueError(
+                f"The manifest {path.name!r} was written for another file than this one (sha256 differs). "
+                "Name the one that was written with it, or leave it out."
+            )
+        remarks.append(f"{path.name!r} belongs to another file (sha256 differs) and was ignored.")
+    return read_embedded(graph), "the file", remarks
+
+
+def belongs(document: Mapping[str, Any], sha256: str) -> bool:
+    """Whether a manifest was written for the file with this digest."""
+    return bool(document.get("file", {}).get("sha256") == sha256)
 
 
 def read_sidecar(path: Path) -> dict[str, Any]:

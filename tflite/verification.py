@@ -118,22 +118,10 @@ def verify(path: str | Path, *, manifest: str | Path | None = None, num_threads:
     ```
     """
     path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"`path` must be a .tflite file. No such file: {str(path)!r}")
-    if manifest is not None and not Path(manifest).is_file():
-        raise FileNotFoundError(
-            f"`manifest` must be a {manifests.SUFFIX} file. No such file: {str(manifest)!r}"
-        )
+    sought = manifests.look_for(path, manifest)
     if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
         raise ValueError(f"`num_threads` must be an integer above 0. Received: {num_threads!r}")
-    beside = manifests.sidecar_path(path)
-    chosen = Path(manifest) if manifest is not None else beside if beside.is_file() else None
-    job = {
-        "task": "verify",
-        "manifest": None if chosen is None else str(chosen.resolve()),
-        "asked_for": manifest is not None,
-        "threads": num_threads,
-    }
+    job = {"task": "verify", **sought, "threads": num_threads}
     result = foreign.run_job(path, job, "can't be verified")
     return Verification(
         path=path,

@@ -9,30 +9,22 @@ Run again after training: what was generated and not changed since is replaced.
 """
 
 import pathlib
+import sys
 
 import click
 
 from keras_attention import tflite
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from common import trained_files
 
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGE = "io.github.kerasattention"
 
 
 @click.command(help=__doc__.splitlines()[0])
-@click.option(
-    "--activity",
-    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
-    default="runs/activity_recognition/model_int8.tflite",
-    show_default=True,
-    help="What examples/activity_recognition.py wrote.",
-)
-@click.option(
-    "--images",
-    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
-    default="runs/image_classification/model_int8.tflite",
-    show_default=True,
-    help="What examples/image_classification.py wrote.",
-)
+@trained_files.options
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=pathlib.Path),

@@ -21,6 +21,7 @@ from keras_attention.tflite.apps.web import serving
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+from common import trained_files
 from common import watch_data
 
 SUBJECT, SIDE = 10, "right"
@@ -29,20 +30,7 @@ DECIMALS = 4
 
 
 @click.command(help=__doc__.splitlines()[0])
-@click.option(
-    "--activity",
-    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
-    default="runs/activity_recognition/model_int8.tflite",
-    show_default=True,
-    help="What examples/activity_recognition.py wrote.",
-)
-@click.option(
-    "--images",
-    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
-    default="runs/image_classification/model_int8.tflite",
-    show_default=True,
-    help="What examples/image_classification.py wrote.",
-)
+@trained_files.options
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=pathlib.Path),

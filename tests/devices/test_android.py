@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from keras_attention.tflite import runtime
+from keras_attention.tflite.apps import folders
 from keras_attention.tflite.apps.android import rendering
 from keras_attention.tflite.apps.android import sources
-from keras_attention.tflite.apps.android import writing
 from keras_attention.tflite.apps.description import Description
 from keras_attention.tflite.apps.description import describe
 
@@ -144,7 +144,7 @@ FAULTS = {
 def write(model, folder, language, name):
     """Generate the sources of a file under another class name; return the folder."""
     contents, _, _ = sources.generate(model.description, name, f"cases.{language}code", language)
-    writing.write(folder / language / name, contents, {}, overwrite=False)
+    folders.write(folder / language / name, contents, owner=name)
     return folder / language / name
 
 

@@ -14,7 +14,6 @@ from keras_attention import tflite
 from keras_attention.tflite.apps.android import literals
 from keras_attention.tflite.apps.android import names
 from keras_attention.tflite.apps.android import shapes
-from keras_attention.tflite.apps.android import writing
 from keras_attention.tflite.apps.description import Tensor
 from keras_attention.tflite.command_line import main
 
@@ -204,7 +203,6 @@ def test_users_files_are_kept(window_file, tmp_path):
 
 
 def test_another_file_of_the_same_name_may_follow(window_file, tmp_path):
-    """Assets have no first line to mark; the golden asset names the file that it belongs to."""
     tflite.android(window_file, tmp_path, class_name="Walk")
     entries = {"features": models.AXES, "sampling_rate_hz": 50}
     other = models.save(TinyGraph, models.window_float, tmp_path, "o", entries, ["regression"] * 2, 5)
@@ -227,14 +225,7 @@ def test_a_file_without_manifest_says_so(tmp_path):
     assert "no golden pairs" in next(tmp_path.rglob("ForeignParity.kt")).read_text()
 
 
-def test_marks():
-    content = writing.marked("A.kt", "class A\n")
-    assert writing.is_ours(content)
-    assert (
-        not writing.is_ours(content + b"\n")
-        and not writing.is_ours(b"class A\n")
-        and not writing.is_ours(b"")
-    )
+def test_a_language_that_there_is_not():
     with pytest.raises(ValueError, match="`language` must be one of"):
         tflite.android("a.tflite", "b", language="rust")
 

@@ -314,8 +314,13 @@ def test_wrong_targets(tmp_path):
     window = keras.Input((7,))
     with pytest.raises(ValueError, match=r"is for the path of a \.tflite file"):
         check(keras.Model(window, layers.Dense(3)(window)), target="edgetpu")
-    with pytest.raises(ValueError, match=r"absent\.tflite"):
-        check(tmp_path / "absent.tflite", target="edgetpu")
+    absent = tmp_path / ("a long name " * 9) / "absent.tflite"
+    with pytest.raises(FileNotFoundError, match=r"`model_or_path` must be .*absent\.tflite"):
+        check(absent, target="edgetpu")
+    keras_file = tmp_path / f"{'k' * 99}.keras"
+    keras_file.write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r"Received: .*kkk\.keras"):
+        check(keras_file, target="edgetpu")
 
 
 def test_command(tmp_path):

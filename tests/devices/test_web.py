@@ -21,7 +21,7 @@ import tiny_graphs
 
 from keras_attention import tflite
 from keras_attention.tflite import command_line
-from keras_attention.tflite.apps.web import folders
+from keras_attention.tflite.apps import folders
 from keras_attention.tflite.apps.web import runtime_package
 from keras_attention.tflite.apps.web import serving
 
@@ -164,7 +164,7 @@ def test_a_list_that_leads_out_of_the_folder_removes_nothing(model, runtime, tmp
     kept.write_text("mine")
     folder = tmp_path / "page"
     folder.mkdir()
-    listed = {"../kept.txt": hashlib.sha256(b"mine").hexdigest(), "x": 3}
+    listed = {"page": {"../kept.txt": [hashlib.sha256(b"mine").hexdigest()], "x": 3}, "y": 3}
     (folder / folders.LIST).write_text(json.dumps(listed))
     tflite.web(model, folder, runtime=runtime)
     assert kept.read_text() == "mine"
@@ -204,7 +204,7 @@ def test_wrong_files(model, runtime, tmp_path, run):
     assert result.exit_code == 1 and "can't be described" in result.stderr
     assert "No such file" in run(tmp_path / "no.tflite", "-o", tmp_path / "page", "--runtime", runtime).stderr
     (tmp_path / "file").write_text("")
-    assert "is a file" in run(model, "-o", tmp_path / "file", "--runtime", runtime).stderr
+    assert "where a file lies" in run(model, "-o", tmp_path / "file", "--runtime", runtime).stderr
     runtime.write_bytes(archive(extra=b"x"))
     assert "SHA-512 differs" in run(model, "-o", tmp_path / "page", "--runtime", runtime).stderr
     assert not (tmp_path / "page").exists()

@@ -138,17 +138,8 @@ def describe(path: str | Path, manifest: str | Path | None = None) -> Descriptio
         ConversionError: a file or the manifest is damaged, or they don't belong together.
     """
     path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"`path` must be a .tflite file. No such file: {str(path)!r}")
-    if manifest is not None and not Path(manifest).is_file():
-        raise FileNotFoundError(f"`manifest` must be a .manifest.json file. No such file: {str(manifest)!r}")
-    beside = manifests.sidecar_path(path)
-    chosen = Path(manifest) if manifest is not None else (beside if beside.is_file() else None)
-    job = {
-        "task": "describe",
-        "manifest": None if chosen is None else str(chosen.resolve()),
-        "asked_for": manifest is not None,
-    }
+    sought = manifests.look_for(path, manifest)
+    job = {"task": "describe", **sought}
     found = foreign.run_job(path, job, "can't be described")
     try:
         return _description(path, found)

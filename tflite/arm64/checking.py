@@ -65,8 +65,7 @@ def check_arm64(
             long; the message says what to do.
     """
     path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"`path` must be a .tflite file. No such file: {str(path)!r}")
+    sought = manifests.look_for(path, None)
     _check_arguments(samples, processors, timeout)
     test_bed = beds.require(beds.default_folder() if bed is None else Path(bed))
     if count and test_bed.counter:
@@ -80,8 +79,7 @@ def check_arm64(
             arrays = feeding.take(data, described["interface"]["inputs"], samples)
             numbered: dict[str, Any] = {str(i): array for i, array in enumerate(arrays)}
             np.savez(folder / "inputs.npz", **numbered)
-        beside = str(manifests.sidecar_path(path).resolve())
-        found = _ask(path, folder, {"step": "answer", "samples": samples, "beside": beside}, progress)
+        found = _ask(path, folder, {"step": "answer", "samples": samples, **sought}, progress)
         here = emulation.read_answers(folder / "here.npz")
         results = []
         for number, name in enumerate(processors):

@@ -13,6 +13,7 @@ from keras_attention.tflite.arm64 import bed as beds
 from keras_attention.tflite.arm64 import checking
 from keras_attention.tflite.arm64 import making
 from keras_attention.tflite.arm64.processors import PROCESSORS
+from keras_attention.tflite.commands.common import device_report
 from keras_attention.tflite.commands.common import with_clear_errors
 
 
@@ -51,11 +52,7 @@ from keras_attention.tflite.commands.common import with_clear_errors
     show_default=True,
     help="Seconds for each processor.",
 )
-@click.option(
-    "--report",
-    type=click.Path(path_type=Path),
-    help="Add what is found to this report, a .json file that convert wrote for FILE.",
-)
+@device_report
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 def arm64(
     file: Path | None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 
@@ -18,3 +19,11 @@ def with_clear_errors(work: Callable[[], None]) -> None:
         work()
     except (ConversionError, ValueError, TypeError, OSError) as error:
         raise click.ClickException(str(error)) from error
+
+
+device_report = click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    help="Add what is found to this report, a .json file that convert wrote for FILE.",
+)
+"""The option of commands that run a file elsewhere."""

@@ -9,6 +9,7 @@ import click
 
 from keras_attention import tflite
 from keras_attention.tflite import files as writing
+from keras_attention.tflite.commands.common import device_report
 from keras_attention.tflite.commands.common import with_clear_errors
 from keras_attention.tflite.data.paths import read_numpy
 
@@ -26,11 +27,7 @@ from keras_attention.tflite.data.paths import read_numpy
     help="Take the golden pairs from this .manifest.json instead.",
 )
 @click.option("--arena", type=int, metavar="BYTES", help="Memory for the arena; fail where more is needed.")
-@click.option(
-    "--report",
-    type=click.Path(path_type=Path),
-    help="Add what was found to this report (JSON) of the file's conversion.",
-)
+@device_report
 @click.option("--cpp", type=click.Path(path_type=Path), help="Write a C++ header for the file here.")
 def micro(
     file: Path,

@@ -30,7 +30,8 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
         return found
     inputs = folder / "inputs.npz"
     if not inputs.exists():
-        samples, found["source"] = _own_samples(graph, content, interface, job)
+        samples, found["source"], remarks = _own_samples(graph, content, interface, job)
+        found["remarks"] += remarks
         numbered: dict[str, Any] = {str(number): values for number, values in enumerate(samples)}
         np.savez(inputs, **numbered)
     with np.load(inputs) as data:
@@ -51,25 +52,17 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
 
 def _own_samples(
     graph: Any, content: bytes, interface: dict[str, Any], job: dict[str, Any]
-) -> tuple[list[np.ndarray], str]:
-    """Return one array per input and whose samples they are: of the golden pairs, else random values."""
-    document = _manifest(graph, content, job["beside"])
+) -> tuple[list[np.ndarray], str, list[str]]:
+    """Return one array per input, of the golden pairs or random values, whose they are, and remarks."""
+    document, _, remarks = manifests.read_nearest(graph, hashlib.sha256(content).hexdigest(), job)
     pairs = [] if document is None else document["golden"]["pairs"][: job["samples"]]
     if document is None or not pairs:
         random = benchmark_inputs.random_inputs(interface["inputs"])
-        return [values[np.newaxis] for values in random.values()], "random values"
+        return [values[np.newaxis] for values in random.values()], "random values", remarks
     shapes = [spec["shape"] for spec in interface["inputs"]]
     rows = [golden.decode_side(pair, "inputs", interface["inputs"], shapes) for pair in pairs]
-    return [np.stack(column) for column in zip(*rows, strict=True)], str(document["golden"]["source"])
-
-
-def _manifest(graph: Any, content: bytes, beside: str) -> dict[str, Any] | None:
-    """Return the manifest beside the file if it was written for it, else the one in it, else None."""
-    if Path(beside).is_file():
-        document = manifests.read_sidecar(Path(beside))
-        if document.get("file", {}).get("sha256") == hashlib.sha256(content).hexdigest():
-            return document
-    return manifests.read_embedded(graph)
+    samples = [np.stack(column) for column in zip(*rows, strict=True)]
+    return samples, str(document["golden"]["source"]), remarks
 
 
 def _arithmetic(graph: Any) -> dict[str, bool]:

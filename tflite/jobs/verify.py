@@ -55,26 +55,19 @@ def choose_manifest(
     graph: Any, sha256: str, job: dict[str, Any]
 ) -> tuple[dict[str, Any], str, list[str], list[str]]:
     """Return the manifest to replay, where it comes from, remarks and faults."""
-    remarks: list[str] = []
-    faults: list[str] = []
-    if job["manifest"] is not None:
+    if job["asked_for"]:  # the user wants these pairs, whatever file they were written for
         path = Path(job["manifest"])
-        document = manifests.read_sidecar(path)
-        belongs = document.get("file", {}).get("sha256") == sha256
-        if belongs or job["asked_for"]:
-            if not belongs:
-                faults.append(
-                    f"the manifest {path.name!r} was written for another file than this one (sha256 differs)"
-                )
-            return _with_pairs(document), str(path), remarks, faults
-        remarks.append(f"{path.name!r} belongs to another file (sha256 differs) and was ignored.")
-    embedded = manifests.read_embedded(graph)
-    if embedded is None:
+        named = manifests.read_sidecar(path)
+        if not manifests.belongs(named, sha256):
+            fault = f"the manifest {path.name!r} was written for another file than this one (sha256 differs)"
+            return _with_pairs(named), str(path), [], [fault]
+    document, origin, remarks = manifests.read_nearest(graph, sha256, job)
+    if document is None:
         raise ValueError(
             f"The file holds no manifest ({manifests.ENTRY!r}), so there is nothing to replay. Convert "
             "the model with keras_attention.tflite.convert, which writes one, or name it: --manifest FILE."
         )
-    return _with_pairs(embedded), "the file", remarks, faults
+    return _with_pairs(document), origin, remarks, []
 
 
 def _with_pairs(document: dict[str, Any]) -> dict[str, Any]:

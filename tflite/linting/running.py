@@ -64,12 +64,22 @@ def check(
 def _check_for(path: Any, target: str) -> list[Finding]:
     if target not in registry.TARGETS:
         raise ValueError(f"`target` must be None or one of {registry.TARGETS}. Received: {target!r}")
-    if not isinstance(path, str | Path) or not Path(path).is_file() or not _is_tflite(Path(path)):
+    if isinstance(path, str | Path):
+        _require_file(Path(path))
+    if not isinstance(path, str | Path) or not _is_tflite(Path(path)):
         raise ValueError(
             f"`target`={target!r} is for the path of a .tflite file: what runs there is decided by its "
-            f"operators. Convert the model first. Received: {path!r:.80}"
+            f"operators. Convert the model first. Received: "
+            f"{str(path) if isinstance(path, str | Path) else type(path).__name__}"
         )
     return _check_file(Path(path), target)
+
+
+def _require_file(path: Path) -> None:
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"`model_or_path` must be a .keras or .tflite file. No such file: {str(path)!r}"
+        )
 
 
 def _is_tflite(path: Path) -> bool:
@@ -78,10 +88,7 @@ def _is_tflite(path: Path) -> bool:
 
 
 def _check_path(path: Path) -> list[Finding]:
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"`model_or_path` must be a .keras or .tflite file. No such file: {str(path)!r}"
-        )
+    _require_file(path)
     if _is_tflite(path):
         return _check_file(path)
     from keras_attention.tflite.loading import load_model

@@ -173,12 +173,7 @@ def check_micro(
     ```
     """
     path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"`path` must be a .tflite file. No such file: {str(path)!r}")
-    if manifest is not None and not Path(manifest).is_file():
-        raise FileNotFoundError(
-            f"`manifest` must be a {manifests.SUFFIX} file. No such file: {str(manifest)!r}"
-        )
+    sought = manifests.look_for(path, manifest)
     if manifest is not None and inputs is not None:
         raise ValueError("`inputs` and `manifest` both say what to run the file on. Pass one of them.")
     if arena_bytes is not None and (
@@ -186,13 +181,7 @@ def check_micro(
     ):
         raise ValueError(f"`arena_bytes` must be an integer above 0. Received: {arena_bytes!r}")
     _require_runtime()
-    beside = manifests.sidecar_path(path)
-    chosen = Path(manifest) if manifest is not None else beside if beside.is_file() else None
-    job = {
-        "task": "micro",
-        "manifest": None if chosen is None else str(chosen.resolve()),
-        "asked_for": manifest is not None,
-    }
+    job = {"task": "micro", **sought}
     return _check(path, _run(path, job, inputs), arena_bytes)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keras_attention.tflite.apps import description as descriptions
-from keras_attention.tflite.apps.web import folders
+from keras_attention.tflite.apps import folders
 from keras_attention.tflite.apps.web import page
 from keras_attention.tflite.apps.web import recordings as recording_files
 from keras_attention.tflite.apps.web import runtime_package
@@ -77,7 +77,7 @@ def web(
         title or ", ".join(paths),
         single_file=single_file,
     )
-    folders.write(Path(folder), contents, overwrite=overwrite)
+    folders.write(Path(folder), contents, owner="page", last=("index.html", "sw.js"), overwrite=overwrite)
     remarks = tuple(
         f"{name}: {remark}" for name, description in found.items() for remark in description.remarks
     )
