@@ -1,8 +1,13 @@
 """The page of `tflite.web` in a real browser: its answers, what it can be given, and what it must not do."""
 
+import functools
 import json
+import os
 import shutil
 import threading
+import time
+from http.server import SimpleHTTPRequestHandler
+from http.server import ThreadingHTTPServer
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -54,8 +59,8 @@ CUT_OFF = """[...document.querySelectorAll("main *")]
 class Site:
     """A page's folder behind a server that can be stopped."""
 
-    def __init__(self, folder):
-        self.server = serving.server(folder, 0)
+    def __init__(self, folder, server=None):
+        self.server = server or serving.server(folder, 0)
         self.address = f"http://127.0.0.1:{self.server.server_address[1]}/"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
@@ -373,3 +378,28 @@ def test_without_a_network(browser, folder):
     show(browser, WINDOW)
     assert "as in Python: yes" in browser.evaluate("document.querySelector('.verdict').textContent")
     assert browser.complaints == []
+
+
+def test_a_page_made_anew_is_seen_on_any_server(browser, folder, files, tmp_path):
+    """One that says nothing of caching, with files of some age, which browsers then keep for days."""
+    page = tmp_path / "page"
+    shutil.copytree(folder, page)
+    quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    site = Site(page, ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(quiet, directory=page)))
+
+    def age():
+        for path in page.rglob("*"):
+            os.utime(path, (0, time.time() - 20 * 86_400))
+
+    age()
+    browser.open(site.address)
+    browser.evaluate("keras_attention.started.then(() => 1)")
+    browser.wait("document.getElementById('offline').textContent.startsWith('Stored on this device')")
+    tflite.web(next(iter(files[0].values())), page, title="Made anew")
+    age()
+    browser.open(site.address)
+    browser.evaluate("keras_attention.started.then(() => 1)")
+    assert browser.evaluate("document.title") == "Made anew"
+    loaded = "fetch('page.json').then(found => found.json()).then(data => data.models.length)"
+    assert browser.evaluate(loaded) == 1
+    site.stop()

@@ -29,7 +29,8 @@ async function answer(request) {
   const stored = await cache.match(request, { ignoreSearch: true });
   if (!stored) return fetch(request);
   try {
-    const fresh = await fetch(request);
+    // Asked anew each time: servers that say nothing of caching let browsers keep files for days.
+    const fresh = await fetch(request, { cache: "no-cache" });
     return fresh.ok ? fresh : stored;
   } catch {
     return stored; // no network
