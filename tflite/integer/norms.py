@@ -11,6 +11,7 @@ same in real numbers: d r / sqrt(mean((d r)^2) + epsilon r^2) = d / sqrt(mean(d^
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +79,28 @@ def find(graph: Any) -> list[Norm]:
     return [norm for norm in found if norm is not None]
 
 
+def without_scale(norm: Norm) -> Norm:
+    """Return a normalization without gamma and beta."""
+    return dataclasses.replace(norm, gamma=None, beta=None)
+
+
+def centre(graph: Any, norms: list[Norm]) -> None:
+    """Put the form that takes the mean off first in place of each normalization, for floats.
+
+    Args:
+        graph: the float graph, changed in place; operators that are read no more are dropped.
+        norms: what `find` returned.
+    """
+    subgraph = graph.subgraphs[0]
+    by_result = {norm.result: norm for norm in norms}
+    operators = []
+    for operator in subgraph.operators:
+        norm = by_result.get(int(operator.outputs[0]))
+        operators += [operator] if norm is None else _float_form(graph, norm)
+    subgraph.operators = operators
+    graphs.remove_dead(graph)
+
+
 def rewrite(graph: Any, norms: list[Norm], ranges: Mapping[int, Range], bits: int) -> dict[int, float]:
     """Put the better form in place of each normalization.
 
@@ -112,6 +135,18 @@ def rewrite(graph: Any, norms: list[Norm], ranges: Mapping[int, Range], bits: in
     subgraph.operators = operators
     graphs.remove_dead(graph)
     return room
+
+
+def _float_form(graph: Any, norm: Norm) -> list[Any]:
+    wide, narrow = Chain(graph, norm.x), Chain(graph, norm.variance)
+    narrow.operators = wide.operators
+    centred = norm.x if norm.mean is None else wide.add("SUB", norm.x, norm.mean)
+    variance = _mean_of_squares(graph, norm, wide, centred)
+    root = narrow.add("RSQRT", narrow.add("ADD", variance, norm.epsilon))
+    if norm.gamma is None and norm.beta is None:
+        wide.add("MUL", centred, root, target=norm.result)
+        return wide.operators
+    return _finished(norm, wide, wide.add("MUL", centred, root))
 
 
 def _form(graph: Any, norm: Norm, epsilon: float, first: float | None, room: dict[int, float]) -> list[Any]:

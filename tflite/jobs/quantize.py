@@ -12,11 +12,14 @@ import numpy as np
 from keras_attention.tflite import byte_inputs
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import layer_names
+from keras_attention.tflite import norm_folding
 from keras_attention.tflite import quantization
 from keras_attention.tflite import runtime
 from keras_attention.tflite.jobs import inspect as inspection
 
 LATENCY_SECONDS = 0.4
+INTEGERS = ("int8_full", "int16x8")
+"""Precisions that have forms of their own for normalizations."""
 
 
 def import_packages() -> None:
@@ -29,8 +32,9 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     source = Path(job["source"])
     content = (source / "float.tflite").read_bytes()
     emit("quantize", 0, 0)
+    folded = norm_folding.fold(content)
     quantized = quantization.quantize(
-        content,
+        content if job["precision"] in INTEGERS else folded,
         job["precision"],
         load_samples(source, "calibration", job["inputs"]),
         io_dtype=job["io_dtype"],
@@ -39,7 +43,7 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
         progress=lambda done, total: emit("calibrate", done, total),
     )
     chosen = {name: value for name, value in vars(quantized).items() if name != "content"}
-    float_file = _finished(content, keeps_layers=True)
+    float_file = _finished(folded, keeps_layers=True)
     file = _finished(quantized.content, keeps_layers=job["precision"] in ("float32", "float16"))
     described = inspection.describe(file)
     chosen["left"] = [name for name in quantized.left if name in described["operators"]]
