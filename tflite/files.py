@@ -23,8 +23,7 @@ def check_writable(path: Path) -> None:
     folder = path.parent
     if path.is_dir():
         raise IsADirectoryError(f"`path` must be a file to write. Received the folder: {str(path)!r}")
-    if path.exists() and not path.is_file():
-        raise FileExistsError(f"`path` is a device or pipe, not a file. Received: {str(path)!r}")
+    _refuse_devices(path)
     if len(os.fsencode(path.name)) > _LONGEST_NAME:
         raise OSError(f"The name of `path` has more than {_LONGEST_NAME} bytes. Received: {path.name!r}")
     if not folder.exists():
@@ -47,8 +46,12 @@ def write_whole(path: Path, content: bytes) -> None:
 
     A symbolic link is followed: the file that it leads to is replaced. What a process left there that was
     killed while it wrote is removed.
+
+    Raises:
+        FileExistsError: there is a device, a pipe or a folder of this name, which a file must not replace.
     """
     path = path.resolve()
+    _refuse_devices(path)
     leftovers.remove_abandoned(path.parent, _PREFIX, _SUFFIX)
     handle, part = _new_part(path.parent)
     try:
@@ -61,6 +64,11 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def _refuse_devices(path: Path) -> None:
+    if path.exists() and not path.is_file():
+        raise FileExistsError(f"`path` is a device, a pipe or a folder, not a file. Received: {str(path)!r}")
 
 
 def _new_part(folder: Path) -> tuple[int, Path]:

@@ -71,6 +71,16 @@ def test_new_file_gets_the_usual_mode(tmp_path):
     assert (tmp_path / "model.tflite").stat().st_mode & 0o777 == 0o640
 
 
+def test_a_device_or_pipe_is_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(
+        FileExistsError, match="is a device, a pipe or a folder, not a file. Received: .*pipe"
+    ):
+        files.write_whole(pipe, b"new")
+    assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
+
+
 def test_check_writable_leaves_no_trace(tmp_path):
     (tmp_path / "old.tflite").write_bytes(b"old")
     for name in ("old.tflite", "new.tflite"):
