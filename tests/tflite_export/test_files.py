@@ -74,7 +74,7 @@ def test_new_file_gets_the_usual_mode(tmp_path):
 def test_a_device_or_pipe_is_not_replaced(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(FileExistsError, match="a device, a pipe or a folder, not a file. Received: .*pipe"):
+    with pytest.raises(FileExistsError, match=r"a device, a pipe or a folder, not a file\. Received: .*pipe"):
         files.write_whole(pipe, b"new")
     assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
 
