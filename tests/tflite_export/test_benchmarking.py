@@ -335,7 +335,8 @@ def test_profile_counts_the_inside_of_a_loop_once():
 
 def test_profile_is_the_median_of_groups():
     def group(first, second):
-        shares = (first / (first + second), second / (first + second))
+        whole = first + second or 1.0
+        shares = (first / whole, second / whole)
         return [
             {"name": n, "milliseconds": m, "share": s}
             for n, m, s in zip("ab", (first, second), shares, strict=True)
@@ -346,3 +347,7 @@ def test_profile_is_the_median_of_groups():
         {"name": "a", "milliseconds": 3.0, "share": 0.75},
         {"name": "b", "milliseconds": 2.0, "share": 0.25},
     ]
+    # most groups saw no tick of the clock
+    seldom = profiling.median_rows([group(0.0, 0.0), group(3.0, 1.0), group(0.0, 0.0)])
+    assert [row["share"] for row in seldom] == [0.75, 0.25] and seldom[0]["milliseconds"] == 1.0
+    assert [row["share"] for row in profiling.median_rows([group(0.0, 0.0)])] == [0.0, 0.0]
