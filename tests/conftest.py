@@ -37,6 +37,14 @@ if (ROOT / "setup.cfg").is_file() and (ROOT / "tflite").is_dir():  # not when te
 sys.path.insert(0, str(TESTS))  # for `import contract` and `import reference`
 
 
+@pytest.fixture(scope="session", autouse=True)
+def short_measurements():
+    """Conversions measure how fast the file is for a moment only: no test rests on a time."""
+    from keras_attention.tflite import building
+
+    building.LATENCY_SECONDS = 0.05
+
+
 @pytest.fixture
 def rng():
     """A generator that every test starts afresh; the initial weights of layers are seeded too."""

@@ -23,6 +23,9 @@ from keras_attention.tflite.samples import Samples
 if TYPE_CHECKING:
     import keras
 
+LATENCY_SECONDS = 0.4
+"""How long the float file and the other one are timed, each."""
+
 
 @dataclass(frozen=True)
 class FloatForm:
@@ -187,6 +190,7 @@ def make_candidate(
         "sensitivity": sensitivity,
         "states": form.states,
         "stream": streaming.STREAM,
+        "latency_seconds": LATENCY_SECONDS,
     }
     about = f"{form.about} to {precision}: "
     result = _run(folder, job, progress, about, ahead)

@@ -59,7 +59,7 @@ def profile(path: Path, inputs: Sequence[np.ndarray], *, num_threads: int, runs:
 def median_rows(groups: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Return the median over groups of runs, so that a disturbed run doesn't count; shares add up to 1.
 
-    Where all operators are done within a tick of the clock in most groups, the mean over the groups tells more.
+    Where most groups saw all operators end within a tick of the clock, the mean over the groups tells more.
     Shares are 0 where no group saw a tick.
     """
     rows = _averaged(groups, statistics.median)

@@ -191,7 +191,7 @@ def test_damaged_files(placed):
     content = np.frombuffer(path.read_bytes(), np.uint8)
     generator = np.random.default_rng(20240603)
     refused = 0
-    for number in range(20):
+    for number in range(11):
         damaged = content.copy()
         places = generator.integers(8, len(content) if number % 2 else 400, 1 + number % 5)
         damaged[places] ^= generator.integers(1, 256, len(places), dtype=np.uint8)

@@ -17,7 +17,6 @@ from keras_attention.tflite import quantization
 from keras_attention.tflite import runtime
 from keras_attention.tflite.jobs import inspect as inspection
 
-LATENCY_SECONDS = 0.4
 INTEGERS = ("int8_full", "int16x8")
 """Precisions that have forms of their own for normalizations."""
 
@@ -63,7 +62,7 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
             np.savez(where / f"{name}_stream.npz", *carried)
     emit("measure", 0, 0)
     first = {name: values[0] for name, values in evaluation.items()}
-    latency = runtime.measure_latency([float_file, file], first, seconds=LATENCY_SECONDS)
+    latency = runtime.measure_latency([float_file, file], first, seconds=job["latency_seconds"])
     return {"quantization": chosen, "latency": latency, "file": described}
 
 
