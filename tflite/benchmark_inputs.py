@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_attention.tflite import steps
+
 _SEED = 20240601
 
 
@@ -76,9 +78,7 @@ def _fit(spec: Mapping[str, Any], value: Any, file: str) -> np.ndarray:
     if not np.isfinite(values).all():
         raise ValueError(f"{where}: its first sample holds NaN or infinite values. Remove or repair them.")
     if spec["scale"] and values.dtype.kind == "f":
-        limits = np.iinfo(kind)
-        steps = np.round(values / spec["scale"]) + spec["zero_point"]
-        return np.clip(steps, limits.min, limits.max).astype(kind)
+        return steps.quantize(values, spec["scale"], spec["zero_point"], kind)
     converted = values.astype(kind)
     if kind.kind != "f" and not np.array_equal(converted, values):
         raise TypeError(

@@ -13,6 +13,7 @@ _TYPES = {
     "bool": schema.TensorType.BOOL,
     "float32": schema.TensorType.FLOAT32,
     "int32": schema.TensorType.INT32,
+    "int64": schema.TensorType.INT64,
 }
 _TABLES = {
     "BATCH_MATMUL": "BatchMatMul",
@@ -37,7 +38,7 @@ def add_tensor(subgraph: Any, shape: list[int], kind: int, buffer: int = 0) -> i
 
 
 def add_constant(graph: Any, subgraph: Any, values: np.ndarray) -> int:
-    """Store a float32, int32 or bool array and return the index of its tensor."""
+    """Store a float32, int32, int64 or bool array and return the index of its tensor."""
     buffer = schema.BufferT()
     stored = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
     buffer.data = np.frombuffer(stored.tobytes(), np.uint8)

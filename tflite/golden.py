@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_attention.tflite import steps
+
 MOST_PAIRS = 8
 RANGE_SHARE = 1e-3
 """Share of an output's range by which two machines may differ: their kernels round differently."""
@@ -82,8 +84,7 @@ def _stored(values: np.ndarray, spec: Mapping[str, Any], side: str) -> np.ndarra
     """Return values in the type that is stored for the side."""
     dtype = np.dtype(_stored_type(spec, side))
     if spec["scale"] is not None and dtype.kind in "iu" and values.dtype.kind == "f":
-        steps = np.round(values.astype(np.float64) / spec["scale"]) + spec["zero_point"]
-        values = np.clip(steps, np.iinfo(dtype).min, np.iinfo(dtype).max)
+        values = steps.quantize(values, spec["scale"], spec["zero_point"], dtype)
     return np.ascontiguousarray(values, dtype)
 
 

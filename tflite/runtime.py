@@ -19,6 +19,7 @@ from ai_edge_litert.compiled_model import CompiledModel
 from ai_edge_litert.interpreter import Interpreter
 
 from keras_attention.tflite import partitions
+from keras_attention.tflite import steps
 
 Progress = Callable[[int, int], None]
 RUNS_PER_TURN = 5
@@ -66,8 +67,7 @@ def quantize(detail: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
     kind = np.dtype(detail["dtype"])
     if kind.kind == "f" or scale == 0.0 or values.dtype.kind != "f":
         return np.asarray(values, kind)
-    bounds = np.iinfo(kind)
-    return np.clip(np.round(values / scale) + zero_point, bounds.min, bounds.max).astype(kind)
+    return steps.quantize(values, scale, zero_point, kind)
 
 
 def dequantize(detail: Mapping[str, Any], values: np.ndarray) -> np.ndarray:

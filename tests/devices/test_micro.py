@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import tiny_graphs
+from ai_edge_litert import schema_py_generated as schema
 from keras import layers
 
 import keras_attention
@@ -19,9 +20,11 @@ from keras_attention import tflite
 from keras_attention.tflite import ConversionError
 from keras_attention.tflite import check_micro
 from keras_attention.tflite import command_line
+from keras_attention.tflite import editing
 from keras_attention.tflite import golden
 from keras_attention.tflite import graph as graphs
 from keras_attention.tflite import manifest as manifests
+from keras_attention.tflite import steps
 from keras_attention.tflite.micro import header
 from keras_attention.tflite.micro import operators
 from keras_attention.tflite.micro import reference
@@ -238,9 +241,48 @@ def test_the_rounding_of_products_is_told_apart(tmp_path, rows):
     assert output.real == pytest.approx(0.1, rel=1e-4)
     assert output.differing_rounded_alike == 0 and found.passed
     assert (
-        "rounds twice" in found.remarks[-1]
+        "in int8 twice" in found.remarks[-1]
         and found.rows()["differing where FULLY_CONNECTED rounds alike"] == 0
     )
+
+
+def int16(tiny, index, scale):
+    """Make a float tensor an int16 quantity."""
+    tensor = tiny.subgraph.tensors[tiny.quantized(index, scale)]
+    tensor.type = schema.TensorType.INT16
+    return index
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_the_rounding_of_products_in_int16_is_told_apart(tmp_path, has_bias):
+    """As fine as the steps themselves: a multiplier of 16 bits beside one of 31."""
+    tiny = tiny_graphs.TinyGraph()
+    data = int16(tiny, tiny.input(1, 41), 0.0005)
+    values = RNG.integers(-127, 128, (17, 41))
+    scales = RNG.uniform(0.01, 0.02, 17)
+    weights = tiny.quantized(tiny.constant(np.zeros((17, 41), np.float32)), scales, values=values)
+    inputs = [data, weights]
+    if has_bias:
+        added = RNG.integers(-10_000, 10_000, 17)
+        inputs.append(editing.add_constant(tiny.graph, tiny.subgraph, added))
+    product = tiny.op("FULLY_CONNECTED", *inputs, shape=(1, 17), version=4, keepNumDims=True)
+    path = written(tmp_path, tiny, int16(tiny, product, 0.001))
+    found = check_micro(path, inputs=RNG.integers(-32768, 32768, (300, 41)).astype("int16"))
+    (output,) = found.outputs
+    assert found.passed and output.largest == 1 and output.differing_rounded_alike == 0
+    assert 0.02 < output.differing / output.values < 0.2
+    assert "multiplier of 16 bits" in found.remarks[-1]
+
+
+def test_scalar_outputs(tmp_path):
+    """No axis at all, with given and with random samples."""
+    tiny = tiny_graphs.TinyGraph()
+    data = tiny.input(1, 7)
+    mean = tiny.op("MEAN", data, tiny.constant([0, 1]), shape=(), table="Reducer", keepDims=False)
+    path = written(tmp_path, tiny, mean, tiny.op("ABS", data, shape=(1, 7)))
+    found = check_micro(path, inputs=RNG.normal(size=(11, 7)).astype("float32"))
+    assert found.passed and [output.values for output in found.outputs] == [11, 77]
+    assert check_micro(path).passed
 
 
 def test_only_products_of_integers_become_convolutions(source):
@@ -295,21 +337,22 @@ int main() {
   Resolver resolver;
   const int status = RegisterOperators(resolver);
   std::printf("%d %d %d\\n", status, resolver.count, static_cast<int>(kArenaBytes));
-  for (float value : {-9.0f, -0.5f, 0.0f, 0.1f, 0.7f, 9.0f}) std::printf("%d ", QuantizeInput0(value));
+  std::int8_t steps = 0;
+  for (float value : {-9.0f, -0.5f, 0.0f, 0.1f, 0.7f, 9.0f}) {
+    if (QuantizeInput0(value, &steps)) std::printf("%d ", steps);
+  }
   std::printf("\\n%.9g\\n", DequantizeOutput0(-100));
   for (const char* label : kOutput0Labels) std::printf("%s\\n", label);
 }
 """
 
 
-def test_the_header_compiles_and_computes(source, tmp_path):
-    """Against a stub of tflite-micro's resolver that has just the methods of the table."""
+def compiled(folder, program, namespace, given=b""):
+    """What a program prints that includes the folder's model.h, beside a stub of the resolver."""
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("needs a compiler: apt-get install g++")
-    odd = Path(shutil.copy(source, tmp_path / '2 grüne "Käse" \\ $(x).tflite'))
-    found = check_micro(odd)
-    stub = tmp_path / "tensorflow" / "lite" / "micro" / "micro_mutable_op_resolver.h"
+    stub = folder / "tensorflow" / "lite" / "micro" / "micro_mutable_op_resolver.h"
     stub.parent.mkdir(parents=True)
     methods = "".join(
         f"  TfLiteStatus {operators.method(name)}() {{ ++count; return kTfLiteOk; }}\n"
@@ -319,26 +362,92 @@ def test_the_header_compiles_and_computes(source, tmp_path):
         "enum TfLiteStatus { kTfLiteOk, kTfLiteError };\nnamespace tflite {\n"
         f"template <unsigned int N> struct MicroMutableOpResolver {{\n  int count = 0;\n{methods}}};\n}}\n"
     )
-    found.write_header(tmp_path / "model.h")
-    (tmp_path / "main.cc").write_text(
-        PROGRAM.replace("int main() {", f"using namespace {header.namespace(odd)};\nint main() {{")
-    )
-    flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{tmp_path}"]
-    program = tmp_path / "program"
-    built = subprocess.run(
-        [compiler, *flags, str(tmp_path / "main.cc"), "-o", str(program)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    text = program.replace("int main() {", f"using namespace {namespace};\nint main() {{")
+    (folder / "main.cc").write_text(text)
+    flags = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{folder}"]
+    binary = folder / "program"
+    command = [compiler, *flags, str(folder / "main.cc"), "-o", str(binary)]
+    built = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert built.returncode == 0, built.stderr
-    lines = subprocess.run([str(program)], capture_output=True, timeout=30).stdout.decode().splitlines()
+    done = subprocess.run([str(binary)], input=given, capture_output=True, timeout=30)
+    assert done.returncode == 0
+    return done.stdout
+
+
+STEPS = """
+#include <cstdio>
+#include "model.h"
+template <typename T, typename Quantize>
+void All(Quantize quantize) {
+  float value = 0;
+  for (int n = 0; n < COUNT && std::fread(&value, sizeof value, 1, stdin) == 1; ++n) {
+    T steps = 77;
+    const bool written = quantize(value, &steps);
+    std::printf(written ? "%d\\n" : "refused %d\\n", static_cast<int>(steps));
+  }
+}
+int main() {
+  All<std::int8_t>(QuantizeInput0);
+  All<std::int16_t>(QuantizeInput1);
+  All<std::uint8_t>(QuantizeInput2);
+  for (int steps = -128; steps < 128; ++steps) std::printf("%.9g\\n", DequantizeOutput0(steps));
+}
+"""
+
+
+def beside_ties(scale, low, high, zero_point):
+    """Made-up values in the middle between two steps, next to it, and far out."""
+    middles = (np.arange(low - 3, high + 4)[:: max(1, (high - low) // 300)] - zero_point + 0.5) * scale
+    middles = middles.astype("float32")
+    around = [np.nextafter(middles, np.float32(side * np.inf)) for side in (-1, 1)]
+    exact = np.array([-scale / 2, scale / 2, 0.0, -0.0, 1e30, -1e30, 1e34], "float32")
+    return np.concatenate([middles, *around, exact])
+
+
+def test_the_header_rounds_as_python_does(tmp_path):
+    """Bit by bit beside ties too, where a quotient in float is another step; NaN is refused, and infinities."""
+    spec = {"name": "x", "shape": [1, 7]}
+    kinds = {
+        "int8": (0.0123, 3, -128, 127),
+        "int16": (0.000731, 0, -32768, 32767),
+        "uint8": (0.7, 128, 0, 255),
+    }
+    inputs = [
+        {**spec, "dtype": kind, "scale": float(np.float32(scale)), "zero_point": zero_point}
+        for kind, (scale, zero_point, _, _) in kinds.items()
+    ]
+    found = {"sha256": "", "methods": ["AddAdd"], "arena_bytes": 16, "labels": {}}
+    found["interface"] = {"inputs": inputs, "outputs": inputs[:1]}
+    (tmp_path / "model.h").write_text(header.render(tmp_path / "model.tflite", found))
+    given, wanted, in_float = [], [], 0
+    for one, (_, zero_point, low, high) in zip(inputs, kinds.values(), strict=True):
+        values = beside_ties(one["scale"], low, high, zero_point)
+        known = steps.quantize(values, one["scale"], zero_point, one["dtype"])
+        single = np.clip(np.round(values / np.float32(one["scale"])) + zero_point, low, high)
+        in_float += int((single != known).sum())
+        given.append(np.concatenate([values, np.array([np.nan, np.inf, -np.inf], "float32")]))
+        given[-1].resize(2000)
+        wanted += [*map(str, known), *["refused 77"] * 3, *[str(zero_point)] * (2000 - len(values) - 3)]
+    data = np.concatenate(given).astype("<f4").tobytes()
+    lines = compiled(tmp_path, STEPS.replace("COUNT", "2000"), "model_model", data).decode().splitlines()
+    assert lines[: len(wanted)] == wanted and in_float > 20
+    scale = inputs[0]["scale"]
+    real = ((np.arange(-128, 128) - 3) * scale).astype("float32")
+    np.testing.assert_array_equal(np.array(lines[len(wanted) :], "float32"), real)
+
+
+def test_the_header_compiles_and_computes(source, tmp_path):
+    """Against a stub of tflite-micro's resolver that has just the methods of the table."""
+    odd = Path(shutil.copy(source, tmp_path / '2 grüne "Käse" \\ $(x).tflite'))
+    found = check_micro(odd)
+    found.write_header(tmp_path / "model.h")
+    lines = compiled(tmp_path, PROGRAM, header.namespace(odd)).decode().splitlines()
     assert lines[0].split() == ["0", str(len(found.methods)), str(found.arena_bytes)]
     interface = graphs.interface(graphs.read_graph(odd.read_bytes()))
     spec, answer = interface["inputs"][0], interface["outputs"][0]
     values = np.array([-9.0, -0.5, 0.0, 0.1, 0.7, 9.0], "float32")
-    steps = np.clip(np.round(values / np.float32(spec["scale"])) + spec["zero_point"], -128, 127)
-    assert lines[1].split() == [str(int(step)) for step in steps] and len(set(steps)) == 6
+    known = steps.quantize(values, spec["scale"], spec["zero_point"], "int8")
+    assert lines[1].split() == [str(step) for step in known] and len(set(known)) == 6
     assert float(lines[2]) == pytest.approx((-100 - answer["zero_point"]) * answer["scale"], rel=1e-6)
     assert lines[3:] == LABELS
 
@@ -397,11 +506,12 @@ for name in sorted(vars(schema.BuiltinOperator)):
 def test_command(run, source, placed, tmp_path):
     result = run(source, "--cpp", tmp_path / "model.h", "--inputs", source.with_name("samples.npz"))
     assert result.exit_code == 0, result.output
-    for words in ("101 (inputs)", "AddConv2D()", "passed", "arena"):
+    for words in ("101 (inputs)", "AddConv2D()", "passed", "arena", "does, on 101 samples of yours"):
         assert words in result.output
     assert (tmp_path / "model.h").read_text().startswith("// For tflite-micro, from full.tflite")
     report = Path(shutil.copy(source.with_name("report.json"), tmp_path / "report.json"))
-    assert run(source, "--report", report).exit_code == 0
+    few = run(source, "--report", report)
+    assert few.exit_code == 0 and "does, on 8 golden pairs alone; differences in a few" in few.output
     ((device, rows),) = tflite.Report.read(report).devices.items()
     assert device.startswith("tflite-micro 0.") and rows == check_micro(source).rows()
     change(placed, lambda graph: setattr(graph, "description", b"another"))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_attention.tflite import samples as user_samples
+from keras_attention.tflite import steps
 from keras_attention.tflite.model_signature import ModelSignature
 from keras_attention.tflite.model_signature import TensorSpec
 
@@ -46,6 +47,4 @@ def _runs(values: np.ndarray, spec: Mapping[str, Any], size: int) -> np.ndarray:
     runs = filled.reshape(-1, *spec["shape"])
     if spec["scale"] is None:
         return runs
-    limits = np.iinfo(spec["dtype"])
-    steps = np.round(runs / spec["scale"]) + spec["zero_point"]
-    return np.asarray(np.clip(steps, limits.min, limits.max), spec["dtype"])
+    return steps.quantize(runs, spec["scale"], spec["zero_point"], spec["dtype"])

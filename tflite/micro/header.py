@@ -77,7 +77,7 @@ def _tensor(name: str, spec: Mapping[str, Any], side: str) -> list[str]:
         return lines
     scale, zero_point = f"k{name}Scale", f"k{name}ZeroPoint"
     lines += [
-        f"constexpr float {scale} = {spec['scale']!r}f;",
+        f"constexpr double {scale} = {spec['scale']!r};",
         f"constexpr int {zero_point} = {spec['zero_point']};",
         "",
     ]
@@ -85,15 +85,19 @@ def _tensor(name: str, spec: Mapping[str, Any], side: str) -> list[str]:
         return [
             *lines,
             f"inline float Dequantize{name}({kind} steps) {{",
-            f"  return static_cast<float>(steps - {zero_point}) * {scale};",
+            f"  return static_cast<float>((steps - {zero_point}) * {scale});",
             "}",
         ]
     low, high = _limits(spec["dtype"])
     return [
         *lines,
-        f"inline {kind} Quantize{name}(float value) {{",
-        f"  const float steps = std::nearbyint(value / {scale}) + {zero_point};",
-        f"  return static_cast<{kind}>(steps < {low} ? {low} : steps > {high} ? {high} : steps);",
+        "// Writes one value as steps, as Python rounds it: in double, halves to even, limited to the type.",
+        "// Returns false and writes nothing for NaN and infinities (compile without -ffast-math).",
+        f"inline bool Quantize{name}(float value, {kind}* steps) {{",
+        "  if (!std::isfinite(value)) return false;",
+        f"  const double rounded = std::nearbyint(value / {scale}) + {zero_point};",
+        f"  *steps = static_cast<{kind}>(rounded < {low} ? {low} : rounded > {high} ? {high} : rounded);",
+        "  return true;",
         "}",
     ]
 
@@ -101,8 +105,8 @@ def _tensor(name: str, spec: Mapping[str, Any], side: str) -> list[str]:
 def _limits(dtype: str) -> tuple[str, str]:
     bits = int(re.sub(r"\D", "", dtype))
     if dtype.startswith("u"):
-        return "0.0f", f"{2**bits - 1}.0f"
-    return f"-{2 ** (bits - 1)}.0f", f"{2 ** (bits - 1) - 1}.0f"
+        return "0.0", f"{2**bits - 1}.0"
+    return f"-{2 ** (bits - 1)}.0", f"{2 ** (bits - 1) - 1}.0"
 
 
 def _labels(name: str, labels: Sequence[str]) -> list[str]:

@@ -1,9 +1,10 @@
 """The same graph with FULLY_CONNECTED written as a convolution, to compare tflite-micro with.
 
-LiteRT's reference kernel of FULLY_CONNECTED rounds each product once, its other reference kernels and all of
-tflite-micro round twice: first to a 31-bit product, then to the step. A sum that lies within about a
-thousandth of the middle between two steps then falls on the other side. A convolution of size 1 computes the
-same sums, and is rounded twice in both runtimes.
+LiteRT's reference kernel of FULLY_CONNECTED rounds each product once, by a multiplier of 31 bits. In int8 its
+other reference kernels and all of tflite-micro round twice: first to a 31-bit product, then to the step. A sum
+that lies within about a thousandth of the middle between two steps then falls on the other side. In int16
+they take a multiplier of 16 bits, as fine as the steps themselves. A convolution of size 1 computes the same
+sums, and is rounded alike in both runtimes.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from keras_attention.tflite import editing
 from keras_attention.tflite import file_structure
 from keras_attention.tflite import graph as graphs
 
-_VERSION = 3
-"""Of CONV_2D in int8."""
+_VERSIONS = {"int8": 3, "int16": 4}
+"""Type of the data -> version of CONV_2D."""
+_BIAS = {"int8": "int32", "int16": "int64"}
+"""Type of the data -> that of the bias."""
 
 
 def with_convolutions(content: bytes) -> tuple[bytes, int]:
-    """Return the file with each int8 FULLY_CONNECTED of stored weights as CONV_2D, and how many there were.
+    """Return the file with each integer FULLY_CONNECTED of stored weights as CONV_2D, and how many there were.
 
     The tensors of the file keep their numbers.
     """
@@ -42,9 +45,12 @@ def with_convolutions(content: bytes) -> tuple[bytes, int]:
 def _fits(graph: Any, subgraph: Any, operator: Any) -> bool:
     if graphs.operator_name(graph, operator) != "FULLY_CONNECTED":
         return False
-    data, weights = (subgraph.tensors[index] for index in operator.inputs[:2])
+    data, weights, *bias = (subgraph.tensors[index] for index in graphs.indices(operator.inputs))
+    kind = graphs.tensor_type(data)
     return (
-        graphs.tensor_type(data) == graphs.tensor_type(weights) == "int8"
+        kind in _VERSIONS
+        and graphs.tensor_type(weights) == "int8"
+        and all(graphs.tensor_type(added) == _BIAS[kind] for added in bias)
         and graphs.is_constant(graph, weights)
         and len(weights.shape) == 2
     )
@@ -54,8 +60,9 @@ def _as_convolution(graph: Any, subgraph: Any, operator: Any) -> list[Any]:
     """Return the reshape to one row of positions, the convolution, and the reshape back."""
     data, weights, *bias = graphs.indices(operator.inputs)
     units, channels = (int(size) for size in subgraph.tensors[weights].shape)
+    kind = graphs.tensor_type(subgraph.tensors[data])
     if not bias:  # which a convolution in integers must have
-        bias = [editing.add_constant(graph, subgraph, np.zeros(units, np.int32))]
+        bias = [editing.add_constant(graph, subgraph, np.zeros(units, _BIAS[kind]))]
     (result,) = (int(index) for index in operator.outputs)
     rows = 1
     for size in subgraph.tensors[data].shape:
@@ -69,7 +76,7 @@ def _as_convolution(graph: Any, subgraph: Any, operator: Any) -> list[Any]:
         "CONV_2D",
         [flat, kernel, *bias],
         [answer],
-        _VERSION,
+        _VERSIONS[kind],
         strideW=1,
         strideH=1,
         dilationWFactor=1,
