@@ -405,7 +405,7 @@ def beside_ties(scale, low, high, zero_point):
 
 
 def test_the_header_rounds_as_python_does(tmp_path):
-    """Bit by bit beside ties too, where a quotient in float is another step; NaN is refused, and infinities."""
+    """Bit by bit, beside ties too, where a quotient in float is another step; NaN is refused."""
     spec = {"name": "x", "shape": [1, 7]}
     kinds = {
         "int8": (0.0123, 3, -128, 127),

@@ -163,9 +163,10 @@ def _compare(content: bytes, samples: list[_Arrays], answers: list[_Arrays], log
         found["best"] = [reference.run(sample) for sample in samples]
     if _equal(found["best"], answers):
         found["remarks"].append(
-            "FULLY_CONNECTED rounds otherwise in tflite-micro than in LiteRT's reference kernel: in int8 twice "
-            "instead of once, a step in a few of a thousand values; in int16 by a multiplier of 16 bits, in a "
-            "few of a hundred. Written as a convolution, which rounds alike in both, all are equal."
+            "FULLY_CONNECTED rounds otherwise in tflite-micro than in LiteRT's reference kernel: in int8 "
+            "twice instead of once, a step in a few of a thousand values; in int16 by a multiplier of 16 "
+            "bits, a step in a few of a hundred. Written as a convolution, which rounds alike in both, all "
+            "are equal."
         )
         return found
     sample = next(s for s, a, b in zip(samples, answers, found["best"], strict=True) if not _equal([a], [b]))

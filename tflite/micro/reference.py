@@ -1,10 +1,10 @@
 """The same graph with FULLY_CONNECTED written as a convolution, to compare tflite-micro with.
 
-LiteRT's reference kernel of FULLY_CONNECTED rounds each product once, by a multiplier of 31 bits. In int8 its
-other reference kernels and all of tflite-micro round twice: first to a 31-bit product, then to the step. A sum
-that lies within about a thousandth of the middle between two steps then falls on the other side. In int16
-they take a multiplier of 16 bits, as fine as the steps themselves. A convolution of size 1 computes the same
-sums, and is rounded alike in both runtimes.
+LiteRT's reference kernel of FULLY_CONNECTED rounds each product once, by a multiplier of 31 bits. In int8
+its other reference kernels and all of tflite-micro round twice: first to a 31-bit product, then to the step.
+A sum that lies within about a thousandth of the middle between two steps then falls on the other side. In
+int16 they take a multiplier of 16 bits, as fine as the steps themselves. A convolution of size 1 computes
+the same sums, and is rounded alike in both runtimes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BIAS = {"int8": "int32", "int16": "int64"}
 
 
 def with_convolutions(content: bytes) -> tuple[bytes, int]:
-    """Return the file with each integer FULLY_CONNECTED of stored weights as CONV_2D, and how many there were.
+    """Return the file with each integer FULLY_CONNECTED of stored weights as CONV_2D, and their number.
 
     The tensors of the file keep their numbers.
     """
