@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import zipfile
 from pathlib import Path
 
 import click.testing
@@ -13,6 +14,7 @@ from hypothesis import strategies
 from keras_attention import tflite
 from keras_attention.tflite.apps.android import literals
 from keras_attention.tflite.apps.android import names
+from keras_attention.tflite.apps.android import reserved
 from keras_attention.tflite.apps.android import shapes
 from keras_attention.tflite.apps.description import Tensor
 from keras_attention.tflite.command_line import main
@@ -68,7 +70,9 @@ def test_known_names():
     assert names.asset_name("ModelInt8") == "model_int8"
 
 
-@pytest.mark.parametrize("name", ["", "a", "Ä", "A B", "String", "Golden", "WalkParity", "A" * 99, "A;"])
+@pytest.mark.parametrize(
+    "name", ["", "a", "Ä", "A B", "String", "STRING", "R", "Golden", "WalkParity", "A" * 99, "A;"]
+)
 def test_other_class_names_are_refused(name):
     with pytest.raises(ValueError, match="`class_name` must"):
         names.check_class_name(name)
@@ -80,6 +84,59 @@ def test_other_class_names_are_refused(name):
 def test_other_packages_are_refused(package):
     with pytest.raises(ValueError, match="`package` must be two or more words"):
         names.check_package(package)
+
+
+@pytest.mark.parametrize("first", [*reserved.PACKAGES, *reserved.LIBRARIES])
+def test_packages_of_others_are_refused(first):
+    for package in (f"{first}.mine", first):
+        with pytest.raises(ValueError, match="`package` must be"):
+            names.check_package(package)
+    names.check_package(f"{first}s.mine")
+    names.check_package(f"mine.{first}")
+
+
+def test_reserved_classes_are_given_an_ending_or_refused():
+    for name in sorted(reserved.CLASSES):
+        stem = name.capitalize()
+        assert names.class_name(stem) == f"{names.pascal(stem)}Model"
+        with pytest.raises(ValueError, match=f"`class_name` must not be .* '{stem}'; {stem}Model would do"):
+            names.check_class_name(stem)
+        names.check_class_name(f"{stem}Model")
+
+
+def test_reserved_classes_are_all_that_the_templates_name():
+    """What they import, declare or use with a capital, outside of comments and texts."""
+    found = set()
+    for path in (Path(names.__file__).parent / "templates").rglob("*.j2"):
+        if path.suffixes[0] not in (".kt", ".java"):
+            continue
+        text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(), flags=re.DOTALL)
+        text = re.sub(r'\{%.*?%\}|\{\{.*?\}\}|"(\\.|[^"\\])*"', "_", text)
+        found |= set(re.findall(r"(?<!\w)[A-Z]\w*[a-z]\w*", text))
+    assert len(found) > 60
+    assert {name.lower() for name in found} <= reserved.CLASSES
+
+
+@pytest.mark.skipif(not Path("/usr/lib/jvm").is_dir(), reason="needs the compilers' own lists of classes")
+def test_reserved_classes_are_those_of_the_compilers():
+    """Those of java.lang, from each installed JDK; Kotlin's from its library, as far as they are classes."""
+    found = set()
+    for path in Path("/usr/lib/jvm").glob("*/lib/ct.sym"):
+        found |= set(re.findall(r"[^/\n]+/(?:java\.base/)?java/lang/([A-Z]\w*)\.sig", listing(path)))
+    library = Path("/usr/share/java/kotlin-stdlib.jar")
+    if library.exists():
+        packages = "|annotation/|collections/|comparisons/|io/|ranges/|sequences/|text/|jvm/"
+        found |= set(re.findall(rf"(?m)^kotlin/(?:{packages})([A-Z][a-z]\w*)\.class$", listing(library)))
+    if not found:
+        pytest.skip("neither ct.sym nor kotlin-stdlib.jar")
+    found = {name for name in found if not name.endswith("Kt") and "__" not in name}
+    assert {"Process", "String"} <= found
+    assert {name.lower() for name in found} <= reserved.CLASSES
+
+
+def listing(path):
+    with zipfile.ZipFile(path) as archive:
+        return "\n".join(archive.namelist())
 
 
 @pytest.mark.parametrize("language", ["kotlin", "java"])

@@ -11,13 +11,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from keras_attention.tflite.apps.android import arithmetic
+from keras_attention.tflite.apps.android import resampling
 from keras_attention.tflite.apps.android import shapes
 from keras_attention.tflite.apps.description import Description
 from keras_attention.tflite.apps.description import GoldenPair
+from keras_attention.tflite.apps.description import Signature
 from keras_attention.tflite.apps.description import Tensor
 
 _MAGIC = 0x4B414746
-_VERSION = 1
+_VERSION = 2
 MOST_BYTES = 512_000
 """More golden pairs than fit are left out: an asset is part of what each user downloads."""
 
@@ -31,11 +34,39 @@ def content(description: Description) -> tuple[bytes, int]:
     for tensors in (signature.inputs, signature.outputs):
         head.append(struct.pack(">i", len(tensors)))
         head += [_tensor(tensor) for tensor in tensors]
-    pairs = [_pair(pair, signature.inputs, signature.outputs) for pair in description.pairs]
+    head += _arithmetic(description.signatures)
+    kept = list(description.pairs)
+    pairs = [_pair(pair, signature.inputs, signature.outputs) for pair in kept]
     room = MOST_BYTES - sum(map(len, head))
-    while pairs and sum(map(len, pairs)) > room and len(pairs) > 1:
-        pairs = [pairs[int(place)] for place in np.linspace(0, len(pairs) - 1, len(pairs) - 1)]
-    return b"".join([*head, struct.pack(">i", len(pairs)), *pairs]), len(pairs)
+    while sum(map(len, pairs)) > room and len(pairs) > 1:
+        places = [int(place) for place in np.linspace(0, len(pairs) - 1, len(pairs) - 1)]
+        pairs, kept = [pairs[place] for place in places], [kept[place] for place in places]
+    tail = _series(kept, signature.inputs, description.sampling_rate_hz)
+    return b"".join([*head, struct.pack(">i", len(pairs)), *pairs, *tail]), len(pairs)
+
+
+def _arithmetic(signatures: Sequence[Signature]) -> list[bytes]:
+    """Return for each input of real numbers its place, raw values, and what the file must get for them."""
+    parts = []
+    for number, signature in enumerate(signatures):
+        for tensor in filter(shapes.is_float, signature.inputs):
+            raw, stored = arithmetic.rows(tensor)
+            parts.append(struct.pack(">ii", number, tensor.index) + _numbers(raw) + _numbers(stored))
+    return [struct.pack(">i", len(parts)), *parts]
+
+
+def _series(pairs: Sequence[GoldenPair], inputs: Sequence[Tensor], rate: float | None) -> list[bytes]:
+    """Return for each window input what an app must cut from the rows of the first golden pairs."""
+    if rate is None or not pairs:
+        return [struct.pack(">i", 0)]
+    parts = []
+    for tensor in filter(shapes.is_window, inputs):
+        rows = [raw_values(pair.inputs[tensor.name], tensor)[0] for pair in pairs[: resampling.MOST_PAIRS]]
+        known = resampling.series(np.concatenate(rows), shapes.names(tensor), tensor.shape[1], rate)
+        windows = [struct.pack(">qq", *window) for window in zip(known.times, known.sums, strict=True)]
+        head = struct.pack(">iii", known.hop, len(rows), len(windows))
+        parts.append(b"".join([_text(tensor.name), head, *windows]))
+    return [struct.pack(">i", len(parts)), *parts]
 
 
 def _text(value: str) -> bytes:

@@ -6,6 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from keras_attention.tflite.apps.android import reserved
+
 _KEYWORDS = frozenset(
     """abstract as assert boolean break byte case catch char class const continue default do double else
     enum exports extends false final finally float for fun goto if implements import in instanceof int
@@ -14,26 +16,14 @@ _KEYWORDS = frozenset(
     transient true try typealias typeof val var void volatile when while yield""".split()
 )
 _MEMBERS = frozenset(
-    """answer classes clone close equals finalize getclass hashcode labelled notify notifyall pixels
-    processor runtime tostring wait""".split()
+    """answer classes clone close equals finalize getclass getprocessor hashcode labelled notify notifyall
+    pixels processor runtime tostring wait""".split()
 )
 """What generated classes and java.lang.Object have already, in lower case."""
 _ENDINGS = ("inputs", "outputs", "pixels", "answer")
 """Generated members are called like the signature with one of these."""
-SUPPORT = frozenset(
-    """ModelRuntime Processor TensorSpec SignatureSpec Classes ClassLabel FloatTensor LongTensor
-    SampleWindow Golden GoldenTensor GoldenColumn GoldenSample GoldenAnswer Difference ParityReport
-    ParityException ParityCheck ModelAssets InterpreterRuntime CompiledModelRuntime HostRuntime Shapes
-    RuntimeOpener""".split()
-)
-"""Classes that are written beside the model's."""
-_OTHERS = frozenset(
-    """Any Array Boolean Byte ByteBuffer Char Character Class Double Environment Error Exception Float
-    HashMap Int Integer Interpreter Iterable List Long Map Math Nothing Number Object Override Pair
-    Record Runtime RuntimeException Set Short String StringBuilder System Thread Throwable Unit Void
-    Accelerator CompiledModel AssetManager Arrays ArrayList ArrayDeque Delegate TensorBuffer""".split()
-)
 _CLASS_ENDINGS = ("Result", "Parity", "Window", "Test", "Checked")
+"""Of other generated classes."""
 _LONGEST = 40
 _PACKAGE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+", re.ASCII)
 _CLASS = re.compile(r"[A-Z][A-Za-z0-9]*", re.ASCII)
@@ -73,6 +63,27 @@ def identifiers(names: Iterable[str], otherwise: str, taken: Iterable[str] = ())
     return chosen
 
 
+class Constants:
+    """Names of the constants of one class, no two alike."""
+
+    def __init__(self) -> None:
+        self._used = {"ASSET", "GOLDEN_ASSET"}
+
+    def add(self, name: str) -> str:
+        """Return the name, with a number behind it where another constant has it."""
+        chosen, number = name, 2
+        while chosen in self._used:
+            chosen, number = f"{name}_{number}", number + 1
+        self._used.add(chosen)
+        return chosen
+
+
+def window_class(name: str, input_id: str) -> str:
+    """Return the class of windows for one of a model's inputs; `input_id` is empty for the only one."""
+    chosen = f"{name}{pascal(input_id) if input_id else ''}Window"
+    return f"{name}{pascal(input_id)}InputWindow" if chosen.lower() in reserved.CLASSES else chosen
+
+
 def upper(identifier: str) -> str:
     """Return camelCase as UPPER_SNAKE_CASE."""
     return "_".join(_parts(identifier)).upper()
@@ -89,7 +100,11 @@ def class_name(stem: str) -> str:
     if not name or name[0].isdigit():
         name = f"Model{name}"
     name = pascal(name)
-    return f"{name}Model" if name in SUPPORT | _OTHERS or name.endswith(_CLASS_ENDINGS) else name
+    return f"{name}Model" if _is_taken(name) else name
+
+
+def _is_taken(name: str) -> bool:
+    return name.lower() in reserved.CLASSES or name.endswith(_CLASS_ENDINGS)
 
 
 def check_class_name(name: str) -> None:
@@ -98,10 +113,10 @@ def check_class_name(name: str) -> None:
         raise ValueError(
             f"`class_name` must be of ASCII letters and digits and start with a capital. Received: {name!r}"
         )
-    if name in SUPPORT | _OTHERS or name.endswith(_CLASS_ENDINGS):
+    if _is_taken(name):
         raise ValueError(
-            f"`class_name` must not be the name of another class, nor end with one of {_CLASS_ENDINGS}. "
-            f"Received: {name!r}"
+            "`class_name` must not be a class of Java, Kotlin, Android or the generated code, in any case of "
+            f"letters, nor end with one of {_CLASS_ENDINGS}. Received: {name!r}; {name}Model would do"
         )
 
 
@@ -111,6 +126,12 @@ def check_package(package: str) -> None:
         raise ValueError(
             "`package` must be two or more words of a-z, 0-9 and _, joined by dots, none of them a word of "
             f"Java or Kotlin, such as 'com.example.app'. Received: {package!r}"
+        )
+    taken = package.split(".")[0] in reserved.PACKAGES
+    if taken or any(f"{package}.".startswith(f"{library}.") for library in reserved.LIBRARIES):
+        raise ValueError(
+            f"`package` must be your own, not one of {(*reserved.PACKAGES, *reserved.LIBRARIES)} or in them, "
+            f"which belong to others. Received: {package!r}"
         )
 
 

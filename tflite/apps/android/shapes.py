@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from keras_attention.tflite.apps.description import Tensor
 
 MOST_NAMES = 4_000
+MOST_NAMES_OF_ALL = 7_000
+"""Names of all tensors together: a class file has 64 kB for what it sets up, and a name takes 8 bytes."""
 _TYPES = ("float32", "int8", "uint8", "int16", "int32", "uint32", "int64", "bool")
+_QUANTIZED = ("int8", "uint8", "int16", "int32")
 
 
 def check(tensor: Tensor) -> None:
     """Raise if there is no code for such a tensor."""
     if tensor.dtype not in _TYPES:
         raise ValueError(f"{tensor.name!r} is of type {tensor.dtype}; apps can be written for {_TYPES}.")
+    if tensor.scale and tensor.dtype not in _QUANTIZED:
+        raise ValueError(
+            f"{tensor.name!r} has steps of type {tensor.dtype}; apps know those of {_QUANTIZED}."
+        )
     if any(length < 1 for length in tensor.shape):
         raise ValueError(
             f"The shape of {tensor.name!r} is not fixed: {tensor.shape}. Convert with fixed lengths, as "
@@ -24,6 +33,16 @@ def check(tensor: Tensor) -> None:
     if len(set(tensor.names)) < len(tensor.names):
         raise ValueError(
             f"Two entries of {tensor.name!r} have the same name, so an app can't tell them apart."
+        )
+
+
+def check_names(tensors: Iterable[Tensor]) -> None:
+    """Raise if all names together are too many for one class."""
+    count = sum(len(names(tensor)) for tensor in tensors)
+    if count > MOST_NAMES_OF_ALL:
+        raise ValueError(
+            f"The file's tensors have {count} names together, and one class can hold {MOST_NAMES_OF_ALL}. "
+            "Leave out the labels or features of some in the manifest."
         )
 
 

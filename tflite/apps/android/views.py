@@ -104,20 +104,29 @@ def signatures(description: Description, name: str, language: Language) -> list[
     Raises:
         ValueError: there is no code for one of its tensors.
     """
+    shapes.check_names(t for s in description.signatures for t in (*s.inputs, *s.outputs))
     ids = names.identifiers([signature.key for signature in description.signatures], "predict")
+    constants = names.Constants()
+    own = [constants.add(names.upper(identifier)) for identifier in ids]
     views = []
-    for index, (signature, identifier) in enumerate(zip(description.signatures, ids, strict=True)):
+    for index, signature in enumerate(description.signatures):
         for tensor in (*signature.inputs, *signature.outputs):
             shapes.check(tensor)
         rate = description.sampling_rate_hz if index == 0 else None
-        views.append(_signature(signature, index, identifier, rate, name, language))
+        views.append(_signature(signature, index, ids[index], own[index], constants, rate, name, language))
     return views
 
 
 def _signature(
-    signature: Signature, index: int, identifier: str, rate: float | None, name: str, language: Language
+    signature: Signature,
+    index: int,
+    identifier: str,
+    constant: str,
+    constants: names.Constants,
+    rate: float | None,
+    name: str,
+    language: Language,
 ) -> SignatureView:
-    constant = names.upper(identifier)
     windows = [tensor for tensor in signature.inputs if shapes.is_window(tensor)] if rate else []
     sides = []
     for tensors, otherwise in ((signature.inputs, "input"), (signature.outputs, "output")):
@@ -127,20 +136,26 @@ def _signature(
             prefix = f"{constant}_{otherwise.upper()}_{names.upper(own)}"
             window = ""
             if tensor in windows:
-                window = f"{name}{names.pascal(own) if len(windows) > 1 else ''}Window"
-            views.append(_tensor(tensor, own, prefix, window, otherwise, language))
+                window = names.window_class(name, own if len(windows) > 1 else "")
+            views.append(_tensor(tensor, own, prefix, constants, window, otherwise, language))
         sides.append(tuple(views))
     result = f"{names.pascal(identifier)}Result"
     return SignatureView(signature.key, index, identifier, constant, result, sides[0], sides[1])
 
 
 def _tensor(
-    tensor: Tensor, identifier: str, prefix: str, window: str, side: str, language: Language
+    tensor: Tensor,
+    identifier: str,
+    prefix: str,
+    constants: names.Constants,
+    window: str,
+    side: str,
+    language: Language,
 ) -> TensorView:
     number = "float" if shapes.is_float(tensor) else ("int" if tensor.dtype in _INT_TYPES else "long")
     known = shapes.names(tensor)
-    constant = f"{prefix}_{'FEATURES' if side == 'input' else 'LABELS'}"
     needs_names = bool(known) or shapes.is_label(tensor)
+    constant = f"{prefix}_{'FEATURES' if side == 'input' else 'LABELS'}"
     result = _result(tensor)
     return TensorView(
         tensor=tensor,
@@ -150,13 +165,13 @@ def _tensor(
         spec=_spec(tensor, language),
         doc=_input_doc(tensor) if side == "input" else _output_doc(tensor),
         names=known,
-        names_constant=constant if needs_names else "",
+        names_constant=constants.add(constant) if needs_names else "",
         is_window=shapes.is_window(tensor),
         is_image=shapes.is_image(tensor),
         result=result,
         class_name=window,
-        length_constant=f"{prefix}_LENGTH" if window else "",
-        rate_constant=f"{prefix}_RATE_HZ" if window else "",
+        length_constant=constants.add(f"{prefix}_LENGTH") if window else "",
+        rate_constant=constants.add(f"{prefix}_RATE_HZ") if window else "",
     )
 
 
