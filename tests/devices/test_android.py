@@ -7,6 +7,7 @@ compiled in one go for each language, and run in one JVM.
 import dataclasses
 import importlib.util
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 
 from keras_attention.tflite import runtime
 from keras_attention.tflite.apps import folders
+from keras_attention.tflite.apps.android import names
 from keras_attention.tflite.apps.android import rendering
 from keras_attention.tflite.apps.android import sources
 from keras_attention.tflite.apps.description import Description
@@ -58,6 +60,8 @@ def load(path):
     return module
 
 
+faults = load(HERE / "faults.py")
+hostile = load(HERE / "hostile.py")
 models = load(HERE / "tiny_models.py")
 reference = load(HERE / "reference.py")
 TinyGraph = load(HERE.parent.parent / "tiny_graphs.py").TinyGraph
@@ -83,6 +87,7 @@ def make_files(folder):
     merged = folder / "merged.tflite"
     models.two_signatures(TinyGraph, folder, "merged")
     models.without_signature(TinyGraph, folder, "foreign")
+    models.without_signature(TinyGraph, folder, "foreign_pair", models.pair_of_everything)
     scaled = {"preprocessing": {"mean": [1, 2, 3, 4, 5, 6], "std": [2, 3, 4, 5, 6, 7]}}
     kinds = ["classification", "regression"]
     files = {
@@ -128,10 +133,24 @@ def make_files(folder):
         ),
         "Merged": merged,
         "Foreign": folder / "foreign.tflite",
+        "ForeignPair": folder / "foreign_pair.tflite",
     }
-    return {name: Model(path, name, describe(path)) for name, path in files.items()}
+    described = {name: Model(path, name, describe(path)) for name, path in files.items()}
+    window = described["WindowFloat"]
+    for name, (rate, _) in RATES.items():
+        entries = {**window.description.entries, "sampling_rate_hz": rate}
+        described[name] = Model(window.path, name, dataclasses.replace(window.description, entries=entries))
+    return described
 
 
+RATES = {
+    "Slow3": (3, 3_333_333_334),
+    "Slow1": (1, 10**10),
+    "SlowTenth": (0.1, 10**11),
+    "Usual50": (50, 250_000_000),
+    "Fast1000": (1000, 250_000_000),
+}
+"""Class -> samples in a second, and the longest gap that starts no new window, where none is said."""
 FAULTS = {
     "Axes": ('"ax", "ay"', '"ay", "ax"'),
     "Length": ("_LENGTH = 16", "_LENGTH = 15"),
@@ -139,6 +158,30 @@ FAULTS = {
     "Labels": ('"walk", "run"', '"run", "walk"'),
 }
 """What is changed in the sources of the int8 window model."""
+
+
+SUFFIXES = {"kotlin": ".kt", "java": ".java"}
+
+
+def generate_apart(files, folder):
+    """Sources in packages of their own, to be compiled too: planted faults in what models share; hostile names."""
+    found = {language: [] for language in LANGUAGES}
+    for language in LANGUAGES:
+        for fault, (name, changes, _) in faults.FAULTS.items():
+            target = folder / "apart" / language / fault
+            package = f"cases.{language}{fault.lower()}"
+            contents, _, _ = sources.generate(files[name].description, fault, package, language)
+            folders.write(target, contents, owner=fault)
+            faults.plant(target, language, changes)
+            used = [*target.glob("src/main/**/*"), *target.rglob(f"{RUNTIMES[language]}.*")]
+            found[language] += [str(path) for path in used if path.suffix == SUFFIXES[language]]
+        package = f"cases.{language}names.java.kotlin.android.string.it.field.value"
+        names.check_package(package)
+        described = hostile.description(files["Both"].description)
+        contents, _, _ = sources.generate(described, names.class_name("file"), package, language)
+        folders.write(folder / "apart" / language / "Names", contents, owner="Names")
+        found[language] += map(str, (folder / "apart" / language / "Names").rglob(f"*{SUFFIXES[language]}"))
+    return found
 
 
 def write(model, folder, language, name):
@@ -223,16 +266,20 @@ def run(*command, folder=None):
 class Jvm:
     """Compiled cases, and requests to run in one JVM; see driver/Driver.java."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, others):
         self.folder = folder
         self.classes, self.lines = folder / "classes", []
         self.classes.mkdir()
         self.script = folder / "host_runtime.py"
-        self.script.write_text(rendering.render(rendering.environment("java"), "host_runtime.py"))
+        text = rendering.render(rendering.environment("java"), "host_runtime.py")
+        counts = "len(interpreter.get_input_details()), len(interpreter.get_output_details())"
+        started = 'answers.write(b"ok"'
+        assert text.count(started) == 1
+        self.script.write_text(text.replace(started, f"{started} + struct.pack('>ii', {counts})"))
         libraries = [JARS / f"{name}.jar" for name in ("junit4", "hamcrest", "kotlin-stdlib")]
         self.path = ":".join(map(str, [self.classes, *libraries]))
         java = [*map(str, (HERE / "shim").rglob("*.java")), *map(str, (HERE / "driver").rglob("*.java"))]
-        java += [*map(str, (HERE / "stubs").rglob("*.java")), *files_of(folder / "java", ".java")]
+        java += [*map(str, (HERE / "stubs").rglob("*.java")), *files_of(folder / "java", ".java"), *others["java"]]
         run(
             "javac",
             *(f"-J{option}" for option in FAST_START.split()),
@@ -244,7 +291,7 @@ class Jvm:
             self.path,
             *java,
         )
-        kotlin = files_of(folder / "kotlin", ".kt")
+        kotlin = [*files_of(folder / "kotlin", ".kt"), *others["kotlin"]]
         kotlin += [*map(str, (folder / "example").rglob("*.kt")), *map(str, APP.rglob("*.kt"))]
         run("kotlinc", "-Werror", "-jvm-target", "1.8", "-d", self.classes, "-cp", self.path, *kotlin)
 
@@ -327,7 +374,8 @@ def expected(path, signature, samples, key):
     for number in range(len(samples[0])):
         one = {name: values[number : number + 1] for name, values in given.items()}
         if runner is None:
-            interpreter.set_tensor(interpreter.get_input_details()[0]["index"], next(iter(one.values())))
+            for detail, values in zip(interpreter.get_input_details(), one.values(), strict=True):
+                interpreter.set_tensor(detail["index"], values)
             interpreter.invoke()
             found = [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
         else:
@@ -356,12 +404,15 @@ ANSWERED = [
     ("Merged", 0, "encode"),
     ("Merged", 1, "step"),
     ("Foreign", 0, "predict"),
+    ("ForeignPair", 0, "predict"),
 ]
 STREAMS = {
     "steady": (1, 10**9),
     "two sensors": (3, 10**9),
     "gaps": (5, 60_000_000),
+    **dict.fromkeys(RATES, (7, 0)),
 }
+"""Kind -> hop, and the longest gap; 0 for that of the rate."""
 
 
 def stream(kind):
@@ -382,6 +433,17 @@ def stream(kind):
         events += [(source, int(time), rng.normal(size=3).astype("float32")) for time in times]
     events.sort(key=lambda event: event[1])
     return [["ay", "ax", "az"], ["wz", "wy", "wx"]], events
+
+
+def uneven(name):
+    """Events at about the model's rate, with the longest gap that is filled, and later one that is longer."""
+    rate, gap = RATES[name]
+    rng = np.random.default_rng(43)
+    moments = np.rint(rng.uniform(0.8, 1.1, 101) * 1e9 / rate).astype(np.int64)
+    moments[[40, 70]] = gap, gap + 1
+    values = rng.normal(size=(101, 6)).astype("float32")
+    times = 10**15 + np.cumsum(moments)
+    return [models.AXES], [(0, int(time), row) for time, row in zip(times, values, strict=True)]
 
 
 def recorded_windows():
@@ -408,10 +470,14 @@ def done(tmp_path_factory):
     files = make_files(folder)
     generate(files, folder)
     exercise = generate_example(folder)
-    jvm = Jvm(folder)
+    jvm = Jvm(folder, generate_apart(files, folder))
     asked, wanted = {}, {}
     for language in LANGUAGES:
         package, kind = jvm.package(language), RUNTIMES[language]
+        for fault in faults.FAULTS:
+            assets = folder / "apart" / language / fault / "src" / "main" / "assets"
+            own = f"cases.{language}{fault.lower()}"
+            asked[language, "fault", fault] = jvm.ask("parity", own, fault, kind, assets, "")
         for case, (name, number, method) in enumerate(ANSWERED):
             signature = files[name].description.signatures[number]
             rng = np.random.default_rng(case + 53)
@@ -446,7 +512,7 @@ def done(tmp_path_factory):
                 gpu,
             )
         for stream_kind, (hop, gap) in STREAMS.items():
-            axes, events = stream(stream_kind)
+            axes, events = uneven(stream_kind) if stream_kind in RATES else stream(stream_kind)
             with (folder / f"stream {stream_kind}").open("wb") as out:
                 out.write(struct.pack(">i", len(events)))
                 for source, time, values in events:
@@ -455,15 +521,15 @@ def done(tmp_path_factory):
                 "window",
                 package,
                 "",
-                "WindowFloatWindow",
+                f"{stream_kind if stream_kind in RATES else 'WindowFloat'}Window",
                 folder / f"stream {stream_kind}",
                 folder / f"windows {language} {stream_kind}",
-                ";".join(",".join(names) for names in axes),
+                ";".join(map(",".join, axes)),
                 hop,
                 gap,
             )
-        for names, scores in BEST:
-            asked[language, "best", names, scores] = jvm.ask("best", package, names, scores)
+        for labels, scores in BEST:
+            asked[language, "best", labels, scores] = jvm.ask("best", package, labels, scores)
         for field in ("SERVE_OUTPUT_O0_LABELS", "SERVE_OUTPUT_O1_LABELS", "SERVE_INPUT_I0_FEATURES"):
             asked[language, "labels", field] = jvm.ask(
                 "labels", package, "Hostile", field, folder / f"{language} {field}"
@@ -514,9 +580,10 @@ def test_the_generated_tests_and_those_of_the_example_pass(done):
 @pytest.mark.parametrize("kind", STREAMS)
 def test_windows_are_those_of_python(done, language, kind):
     results, _, folder = done
-    axes, events = stream(kind)
+    axes, events = uneven(kind) if kind in RATES else stream(kind)
     hop, gap = STREAMS[kind]
-    known = reference.windows(events, axes, models.AXES, 16, 50.0, hop, gap)
+    rate, gap = RATES.get(kind, (50, gap))
+    known = reference.windows(events, axes, models.AXES, 16, float(rate), hop, gap)
     assert results[language, "window", kind] == "ok"
     found = np.fromfile(
         folder / f"windows {language} {kind}", np.dtype([("time", ">i8"), ("values", ">f4", (16, 6))])
@@ -524,6 +591,11 @@ def test_windows_are_those_of_python(done, language, kind):
     assert len(known) > 2
     np.testing.assert_array_equal(found["time"], [time for time, _ in known])
     np.testing.assert_array_equal(found["values"], [values for _, values in known])
+    if kind in RATES:
+        before, after = events[69][1], events[70][1]
+        assert sum(time <= before for time, _ in known) > 5
+        assert sum(time >= after + int(15e9 / rate) for time, _ in known) > 1
+        assert not any(before < time < after + int(15e9 / rate) for time, _ in known)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -531,7 +603,9 @@ def test_the_right_app_passes(done, language):
     results, _, _ = done
     for name in ("WindowFloat", "Scaled", "WindowBytes", "Picture", "Both", "Tokens", "Hostile"):
         assert results[language, "parity", name] == "passed [CPU: 8 golden pairs answered right]"
-    for name in ("Merged", "Foreign"):
+    for name in RATES:
+        assert results[language, "parity", name] == "passed [CPU: 8 golden pairs answered right]"
+    for name in ("Merged", "Foreign", "ForeignPair"):
         assert "it has no golden pairs, so no answer was checked" in results[language, "parity", name]
 
 
@@ -559,6 +633,16 @@ def test_planted_faults_are_caught(done, language, fault, says, answers):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("fault", faults.FAULTS)
+def test_faults_of_arithmetic_are_caught(done, language, fault):
+    """Which no golden pair shows: rounding, limits, NaN, interpolation and hop."""
+    result = done[0][language, "fault", fault]
+    assert "This app does not compute what the model does." in result
+    for words in faults.FAULTS[fault][2]:
+        assert re.search(words, result), (words, result)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_another_processor_is_used_only_with_the_right_answers(done, language):
     results, _, _ = done
     assert results[language, "gpu", "right"] == "passed [GPU: 8 golden pairs answered right]"
@@ -573,14 +657,14 @@ def test_another_processor_is_used_only_with_the_right_answers(done, language):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_odd_names_arrive_whole(done, language):
     results, _, folder = done
-    for field, names in (
+    for field, odd in (
         ("SERVE_OUTPUT_O0_LABELS", HOSTILE[:4]),
         ("SERVE_OUTPUT_O1_LABELS", [*HOSTILE, *map(str, range(9))]),
         ("SERVE_INPUT_I0_FEATURES", HOSTILE[:6]),
     ):
         assert results[language, "labels", field] == "ok"
         written = (folder / f"{language} {field}").read_bytes().decode()
-        assert written == "".join(f"{name}\n" for name in names)
+        assert written == "".join(f"{name}\n" for name in odd)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

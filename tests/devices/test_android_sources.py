@@ -113,6 +113,7 @@ def test_reserved_classes_are_all_that_the_templates_name():
         text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(), flags=re.DOTALL)
         text = re.sub(r'\{%.*?%\}|\{\{.*?\}\}|"(\\.|[^"\\])*"', "_", text)
         found |= set(re.findall(r"(?<!\w)[A-Z]\w*[a-z]\w*", text))
+        found |= set(re.findall(r"import [\w.]+\.([A-Z]\w*)", text))
     assert len(found) > 60
     assert {name.lower() for name in found} <= reserved.CLASSES
 
@@ -188,6 +189,7 @@ def tensor(**changes):
     [
         ({"dtype": "float16"}, "of type float16"),
         ({"shape": (1, -1)}, "not fixed"),
+        ({"dtype": "int64", "scale": 0.5}, "has steps of type int64"),
         ({"names": ("a", "b", "a", "c")}, "same name"),
         ({"shape": (1, 4001), "names": tuple(map(str, range(4001)))}, "more than 4000 names"),
     ],

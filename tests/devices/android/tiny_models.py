@@ -165,10 +165,16 @@ def two_signatures(tiny_graph, folder, name):
     return path
 
 
-def without_signature(tiny_graph, folder, name):
+def pair_of_everything(tiny, rng):
+    """Two inputs of different shapes, two outputs."""
+    window, other = tiny.input(1, 11, 3), tiny.input(1, 2)
+    return [softmax(tiny, dense(tiny, rng, window, 5, 33), 5), dense(tiny, rng, other, 3, 2)]
+
+
+def without_signature(tiny_graph, folder, name, build=lambda tiny, rng: window_float(tiny, rng)[:1]):
     """A file of another tool: no signature, no manifest."""
     tiny = tiny_graph()
-    graph = graphs.read_graph(tiny.finish(*window_float(tiny, np.random.default_rng(31))[:1]))
+    graph = graphs.read_graph(tiny.finish(*build(tiny, np.random.default_rng(31))))
     graph.signatureDefs = []
     path = Path(folder) / f"{name}.tflite"
     path.write_bytes(graphs.write_graph(graph))

@@ -1,7 +1,7 @@
 """Numbers that prove the app's arithmetic: what Python makes of raw values, for the check at an app's start.
 
-Recorded samples hardly ever lie in the middle between two steps or beyond a type's limits, so golden pairs can't
-tell one rounding from another.
+Recorded samples hardly ever lie in the middle between two steps or beyond a type's limits, so golden pairs
+can't tell one rounding from another.
 """
 
 from __future__ import annotations

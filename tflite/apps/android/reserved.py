@@ -85,9 +85,9 @@ SUPPORT = frozenset(
 
 TEMPLATES = frozenset(
     """Accelerator Arrays Assert AssetManager Assume BufferedInputStream BufferedOutputStream Buffers
-    BuildConfig ByteArrayInputStream ByteArrayOutputStream ByteBuffer ByteOrder Charset Checked
+    BuildConfig ByteArrayInputStream ByteArrayOutputStream ByteBuffer ByteOrder CRC32 Charset Checked
     Collections Companion CompiledModel DataInputStream DataOutputStream Delegate Environment File Files
-    IOException InputStream Interpreter Listener LiteRtException Manifest MessageDigest
+    IOException InputStream Interpreter Listener LiteRtException Manifest MessageDigest NaN
     NoSuchAlgorithmException Options R Redirect Sample StandardCharsets TensorBuffer Test TimeUnit
     UncheckedIOException WindowMaker""".split()
 )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 
+from keras_attention.tflite.apps.description import Signature
 from keras_attention.tflite.apps.description import Tensor
 
 MOST_NAMES = 4_000
-MOST_NAMES_OF_ALL = 7_000
-"""Names of all tensors together: a class file has 64 kB for what it sets up, and a name takes 8 bytes."""
+_MOST_BYTES = 60_000
+"""What a class of Java may take to set up its constants; its format has 64 kB for that."""
 _TYPES = ("float32", "int8", "uint8", "int16", "int32", "uint32", "int64", "bool")
 _QUANTIZED = ("int8", "uint8", "int16", "int32")
 
@@ -36,13 +37,16 @@ def check(tensor: Tensor) -> None:
         )
 
 
-def check_names(tensors: Iterable[Tensor]) -> None:
-    """Raise if all names together are too many for one class."""
+def check_together(signatures: Sequence[Signature]) -> None:
+    """Raise if the constants of all tensors are too many for one class, by what compilers make of them."""
+    tensors = [tensor for signature in signatures for tensor in (*signature.inputs, *signature.outputs)]
+    numbers = sum(2 * len(tensor.normalization.mean) for tensor in tensors if tensor.normalization)
     count = sum(len(names(tensor)) for tensor in tensors)
-    if count > MOST_NAMES_OF_ALL:
+    if 60 * len(signatures) + 90 * len(tensors) + 9 * (count + numbers) > _MOST_BYTES:
         raise ValueError(
-            f"The file's tensors have {count} names together, and one class can hold {MOST_NAMES_OF_ALL}. "
-            "Leave out the labels or features of some in the manifest."
+            f"{len(signatures)} signatures with {len(tensors)} tensors, {count} names of features and labels, and "
+            f"{numbers} numbers of normalizations are too many for one class. Leave out labels or features in "
+            "the manifest, or normalize within the model."
         )
 
 

@@ -104,7 +104,7 @@ def signatures(description: Description, name: str, language: Language) -> list[
     Raises:
         ValueError: there is no code for one of its tensors.
     """
-    shapes.check_names(t for s in description.signatures for t in (*s.inputs, *s.outputs))
+    shapes.check_together(description.signatures)
     ids = names.identifiers([signature.key for signature in description.signatures], "predict")
     constants = names.Constants()
     own = [constants.add(names.upper(identifier)) for identifier in ids]

@@ -160,16 +160,20 @@ public final class Driver {
             DataOutputStream windows = new DataOutputStream(new FileOutputStream(out))) {
             Constructor<?> constructor = null;
             for (Constructor<?> candidate : Class.forName(pack + "." + name).getConstructors()) {
-                if (candidate.getParameterCount() == 4) constructor = candidate;
+                if (candidate.getParameterCount() == (gap == 0 ? 3 : 4)) constructor = candidate;
             }
+            int last = constructor.getParameterCount() - 1;
             Object listener = Proxy.newProxyInstance(
-                Driver.class.getClassLoader(), new Class<?>[] {constructor.getParameterTypes()[3]},
+                Driver.class.getClassLoader(), new Class<?>[] {constructor.getParameterTypes()[last]},
                 (proxy, called, values) -> {
                     windows.writeLong((Long) values[1]);
                     for (float value : (float[]) values[0]) windows.writeFloat(value);
                     return null;
                 });
-            Object window = constructor.newInstance(axes.toArray(new String[0][]), hop, gap, listener);
+            Object[] all = axes.toArray(new String[0][]);
+            Object window = gap == 0
+                ? constructor.newInstance(all, hop, listener)
+                : constructor.newInstance(all, hop, gap, listener);
             Method push = window.getClass().getMethod("push", int.class, long.class, float[].class);
             for (int count = given.readInt(); count > 0; count--) {
                 int source = given.readInt();

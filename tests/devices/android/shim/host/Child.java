@@ -11,11 +11,16 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
-/** Test-only: a Python child that answers a file with ai_edge_litert; speaks as host_runtime.py does. */
+/**
+ * Test-only: a Python child that answers a file with ai_edge_litert; speaks as host_runtime.py does, and says after
+ * "ok" how many inputs and outputs the file's first graph has.
+ */
 public final class Child implements AutoCloseable {
     private final Process process;
     private final DataOutputStream requests;
     private final DataInputStream answers;
+    public final int inputs;
+    public final int outputs;
 
     public Child(String model) {
         try {
@@ -25,6 +30,8 @@ public final class Child implements AutoCloseable {
             requests = new DataOutputStream(new BufferedOutputStream(process.getOutputStream()));
             answers = new DataInputStream(new BufferedInputStream(process.getInputStream()));
             if (answers.read() != 'o' || answers.read() != 'k') throw new IOException("the child did not start");
+            inputs = answers.readInt();
+            outputs = answers.readInt();
         } catch (IOException error) {
             throw new UncheckedIOException(error);
         }

@@ -46,15 +46,17 @@ public final class CompiledModel implements AutoCloseable {
     }
 
     public List<TensorBuffer> createInputBuffers(int signatureIndex) throws LiteRtException {
-        return buffers();
+        return buffers(child.inputs);
     }
 
     public List<TensorBuffer> createOutputBuffers(int signatureIndex) throws LiteRtException {
-        return buffers();
+        return buffers(child.outputs);
     }
 
-    private static List<TensorBuffer> buffers() {
-        return new ArrayList<>(Arrays.asList(new TensorBuffer()));
+    private static List<TensorBuffer> buffers(int count) {
+        List<TensorBuffer> buffers = new ArrayList<>();
+        while (buffers.size() < count) buffers.add(new TensorBuffer());
+        return buffers;
     }
 
     public void run(List<TensorBuffer> inputs, List<TensorBuffer> outputs, int signatureIndex) throws LiteRtException {
