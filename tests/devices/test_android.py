@@ -548,6 +548,16 @@ def done(tmp_path_factory):
         folder / "recorded",
         folder / "out recorded",
     )
+    for case in ("right", "wrong", "absent"):
+        assets = folder / f"assets {case}"
+        for module in ("exercise", "digit"):
+            parts = folder / "example" / module / "src" / "main" / "assets"
+            shutil.copytree(parts, assets, dirs_exist_ok=True)
+        if case == "wrong":
+            shutil.copy(assets / "exercise.tflite", assets / "digit.tflite")
+        elif case == "absent":
+            (assets / "digit.tflite").unlink()
+        asked["models", case] = jvm.ask("models", assets)
     results = jvm.results()
     asked["junit"] = len(results)
     results.append(jvm.test(folder / "example" / "exercise"))
@@ -570,6 +580,18 @@ def test_two_hundred_recorded_windows_through_the_example_app(done):
     found = np.fromfile(folder / "out recorded", ">f8").reshape(200, 7 + 32)
     assert len(np.unique(found[:, :7].argmax(axis=1))) > 2
     np.testing.assert_array_equal(found, wanted["recorded"])
+
+
+def test_the_example_app_closes_what_it_opened(done):
+    """Also the first model where the second can't be opened."""
+    results, _, _ = done
+    right = results["models", "right"]
+    assert right.startswith("[Exercise: GPU: 8 golden pairs answered right, Digits: CPU: 8 golden pairs")
+    assert right.endswith(" open 2 left 0")
+    wrong = results["models", "wrong"]
+    assert "This app does not compute what the model does. CPU: SHA-256" in wrong and wrong.endswith(" left 0")
+    absent = results["models", "absent"]
+    assert "FileNotFoundException" in absent and absent.endswith(" left 0")
 
 
 def test_the_generated_tests_and_those_of_the_example_pass(done):

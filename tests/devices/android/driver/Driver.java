@@ -22,6 +22,7 @@ import java.util.List;
  * A line has fields between tabs. "answer PACKAGE NAME RUNTIME ASSETS METHOD IN OUT" calls a signature for each
  * sample of IN and writes all numbers of the answers. "parity PACKAGE NAME RUNTIME ASSETS GPU" opens the model
  * with its check. "window PACKAGE NAME WINDOW IN OUT SOURCES HOP GAP" pushes samples and writes the windows.
+ * "models ASSETS" opens the example app's models, closes them, and says how many runtimes were open before and after.
  * "labels PACKAGE NAME FIELD OUT" writes names as UTF-8 lines. What is found is printed, one line for each.
  */
 public final class Driver {
@@ -43,6 +44,7 @@ public final class Driver {
             case "answer": return answer(f[1], f[2], f[3], f[4], f[5], f[6], f[7]);
             case "parity": return parity(f[1], f[2], f[3], f[4], f[5]);
             case "window": return window(f[1], f[3], f[4], f[5], f[6], Integer.parseInt(f[7]), Long.parseLong(f[8]));
+            case "models": return models(f[1]);
             case "best": return best(f[1], f[2].split(","), f[3].split(","));
             case "labels": return labels(f[1] + "." + f[2], f[3], f[4]);
             default: throw new IllegalArgumentException(f[0]);
@@ -184,6 +186,20 @@ public final class Driver {
             }
         }
         return "ok";
+    }
+
+    private static String models(String assets) throws Exception {
+        host.Child.open = 0;
+        String opening = "";
+        try {
+            Class<?> models = Class.forName("io.github.kerasattention.example.Models");
+            Object made = models.getConstructor(AssetManager.class).newInstance(new AssetManager(assets));
+            opening = models.getMethod("getFindings").invoke(made) + " open " + host.Child.open;
+            ((AutoCloseable) made).close();
+        } catch (InvocationTargetException error) {
+            opening = error.getCause().toString();
+        }
+        return opening + " left " + host.Child.open;
     }
 
     /** The label of the best class, or what was thrown. */

@@ -19,6 +19,8 @@ public final class Child implements AutoCloseable {
     private final Process process;
     private final DataOutputStream requests;
     private final DataInputStream answers;
+    /** Children that were started and not closed. */
+    public static int open;
     public final int inputs;
     public final int outputs;
 
@@ -32,6 +34,7 @@ public final class Child implements AutoCloseable {
             if (answers.read() != 'o' || answers.read() != 'k') throw new IOException("the child did not start");
             inputs = answers.readInt();
             outputs = answers.readInt();
+            open++;
         } catch (IOException error) {
             throw new UncheckedIOException(error);
         }
@@ -69,6 +72,7 @@ public final class Child implements AutoCloseable {
 
     @Override
     public void close() {
+        open--;
         process.destroy();
         try {
             process.waitFor();

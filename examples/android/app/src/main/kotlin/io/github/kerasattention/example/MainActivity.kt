@@ -56,7 +56,7 @@ class MainActivity : Activity() {
             val opened = Models(assets)
             models = opened
             opened.findings.joinToString("\n")
-        } catch (error: RuntimeException) {
+        } catch (error: Exception) {
             // A model that answers wrongly is not used; the report says which answer differs by how much.
             error.toString()
         }

@@ -1,34 +1,31 @@
 package io.github.kerasattention.example
 
 import android.content.res.AssetManager
+import io.github.kerasattention.digit.CompiledModelRuntime as DigitRuntime
 import io.github.kerasattention.digit.Digit
 import io.github.kerasattention.digit.DigitParity
+import io.github.kerasattention.digit.Processor as DigitProcessor
+import io.github.kerasattention.exercise.CompiledModelRuntime as ExerciseRuntime
 import io.github.kerasattention.exercise.Exercise
 import io.github.kerasattention.exercise.ExerciseParity
+import io.github.kerasattention.exercise.ModelAssets
+import io.github.kerasattention.exercise.Processor as ExerciseProcessor
 
 /** Both models, opened with their checks. Make it, use it and close it on one thread that is not the main one. */
-class Models(assets: AssetManager) : AutoCloseable {
+class Models(private val assets: AssetManager) : AutoCloseable {
     /** What the checks found, one line for each processor that was tried. */
     val findings = ArrayList<String>()
 
-    private val exercise: Exercise
-    private val digit: Digit
+    private val opened = ArrayList<AutoCloseable>()
 
-    init {
-        val forExercise = ExerciseParity.open(
-            read(assets, Exercise.GOLDEN_ASSET),
-            read(assets, Exercise.ASSET),
-            listOf(io.github.kerasattention.exercise.Processor.GPU)
-        ) { io.github.kerasattention.exercise.CompiledModelRuntime(assets, Exercise.ASSET, it, null) }
-        exercise = forExercise.model
-        forExercise.reports.mapTo(findings) { "Exercise: $it" }
-        val forDigit = DigitParity.open(
-            read(assets, Digit.GOLDEN_ASSET),
-            read(assets, Digit.ASSET),
-            listOf(io.github.kerasattention.digit.Processor.CPU)
-        ) { io.github.kerasattention.digit.CompiledModelRuntime(assets, Digit.ASSET, it, null) }
-        digit = forDigit.model
-        forDigit.reports.mapTo(findings) { "Digits: $it" }
+    private val exercise = open("Exercise", Exercise.GOLDEN_ASSET, Exercise.ASSET) { golden, file ->
+        ExerciseParity.open(golden, file, listOf(ExerciseProcessor.GPU)) { ExerciseRuntime(assets, Exercise.ASSET, it) }
+            .let { Pair(it.model, it.reports) }
+    }
+
+    private val digit = open("Digits", Digit.GOLDEN_ASSET, Digit.ASSET) { golden, file ->
+        DigitParity.open(golden, file, listOf(DigitProcessor.CPU)) { DigitRuntime(assets, Digit.ASSET, it) }
+            .let { Pair(it.model, it.reports) }
     }
 
     /** The exercise in a window, how sure, and how much each stretch of the window counted. */
@@ -44,12 +41,27 @@ class Models(assets: AssetManager) : AutoCloseable {
     }
 
     override fun close() {
-        exercise.close()
-        digit.close()
+        for (model in opened) model.close()
+        opened.clear()
     }
 
-    private fun read(assets: AssetManager, name: String) =
-        io.github.kerasattention.exercise.ModelAssets.read(assets, name)
+    /** Open one model with its check; what was opened before is closed where that fails. */
+    private fun <Model : AutoCloseable> open(
+        title: String,
+        golden: String,
+        file: String,
+        check: (ByteArray, ByteArray) -> Pair<Model, List<Any>>
+    ): Model {
+        try {
+            val (model, reports) = check(ModelAssets.read(assets, golden), ModelAssets.read(assets, file))
+            opened.add(model)
+            reports.mapTo(findings) { "$title: $it" }
+            return model
+        } catch (error: Exception) {
+            close()
+            throw error
+        }
+    }
 }
 
 /** What the screen shows. */
