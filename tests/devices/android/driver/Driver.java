@@ -189,6 +189,7 @@ public final class Driver {
     }
 
     private static String models(String assets) throws Exception {
+        System.setProperty("litert.gpu", "right");
         host.Child.open = 0;
         String opening = "";
         try {
