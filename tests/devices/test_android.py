@@ -279,7 +279,11 @@ class Jvm:
         libraries = [JARS / f"{name}.jar" for name in ("junit4", "hamcrest", "kotlin-stdlib")]
         self.path = ":".join(map(str, [self.classes, *libraries]))
         java = [*map(str, (HERE / "shim").rglob("*.java")), *map(str, (HERE / "driver").rglob("*.java"))]
-        java += [*map(str, (HERE / "stubs").rglob("*.java")), *files_of(folder / "java", ".java"), *others["java"]]
+        java += [
+            *map(str, (HERE / "stubs").rglob("*.java")),
+            *files_of(folder / "java", ".java"),
+            *others["java"],
+        ]
         run(
             "javac",
             *(f"-J{option}" for option in FAST_START.split()),
@@ -589,7 +593,9 @@ def test_the_example_app_closes_what_it_opened(done):
     assert right.startswith("[Exercise: GPU: 8 golden pairs answered right, Digits: CPU: 8 golden pairs")
     assert right.endswith(" open 2 left 0")
     wrong = results["models", "wrong"]
-    assert "This app does not compute what the model does. CPU: SHA-256" in wrong and wrong.endswith(" left 0")
+    assert "This app does not compute what the model does. CPU: SHA-256" in wrong and wrong.endswith(
+        " left 0"
+    )
     absent = results["models", "absent"]
     assert "FileNotFoundException" in absent and absent.endswith(" left 0")
 

@@ -19,7 +19,9 @@ def description(base):
     first = Signature(
         "a",
         tuple(
-            dataclasses.replace(window, name=name, index=place, kind="window" if name in WINDOWS else "values")
+            dataclasses.replace(
+                window, name=name, index=place, kind="window" if name in WINDOWS else "values"
+            )
             for place, name in enumerate([*WINDOWS, *words[::2]])
         ),
         tuple(

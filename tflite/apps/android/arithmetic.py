@@ -14,6 +14,17 @@ from keras_attention.tflite.apps.description import Tensor
 
 MOST = 4_096
 """Values at most for one input."""
+_COLOURS = np.array(
+    [
+        [255, 0, 0, 255],
+        [0, 255, 0, 255],
+        [0, 0, 255, 255],
+        [13, 101, 211, 7],
+        [251, 127, 2, 128],
+        [1, 2, 3, 0],
+    ]
+)
+"""Red, green, blue, alpha."""
 _ULPS = 4
 """How many neighbours of a raw value are tried for one that is normalized to just the wanted number."""
 
@@ -21,10 +32,11 @@ _ULPS = 4
 def rows(tensor: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Return raw values of an input, float32, and what the file must get for each: steps, or floats.
 
-    The value at place n is for entry n % width of the last axis. None where raw floats go in as they are.
+    The value at place n is for entry n % width of the last axis. None where raw floats go in as they are,
+    or choose rows of a table.
     """
     scaling = tensor.normalization
-    if not shapes.is_float(tensor) or (scaling is None and not tensor.scale):
+    if not shapes.is_float(tensor) or tensor.below is not None or (scaling is None and not tensor.scale):
         return np.zeros(0, np.float32), np.zeros(0)
     wanted = _wanted(tensor)
     width = 1 if scaling is None else tensor.shape[-1]
@@ -38,6 +50,49 @@ def rows(tensor: Tensor) -> tuple[np.ndarray, np.ndarray]:
     value = normalized(tensor, raw)
     raw = np.where(np.isfinite(value), raw, np.float32(0))
     return raw, stored(tensor, raw)
+
+
+def pixels(tensor: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Return pixels 0xAARRGGBB and what the file must get for each, all channels: every grey, and colours."""
+    levels = np.arange(256)
+    greys = np.stack([levels, levels, levels, np.full(256, 255)], axis=-1)
+    rows = np.concatenate([greys, _COLOURS])
+    argb = rows[:, 3] << 24 | rows[:, 0] << 16 | rows[:, 1] << 8 | rows[:, 2]
+    if tensor.shape[-1] == 1:  # as Pillow's "L"
+        channels = (rows[:, :1] * 19595 + rows[:, 1:2] * 38470 + rows[:, 2:3] * 7471 + 32768) >> 16
+    else:
+        channels = rows[:, : tensor.shape[-1]]
+    return argb, of_bytes(tensor, channels.ravel())
+
+
+def of_bytes(tensor: Tensor, values: np.ndarray) -> np.ndarray:
+    """Return what the file must get for 8-bit values of an image that start at entry 0."""
+    low, high = tensor.pixel_range or (0.0, 255.0)
+    real = low + (high - low) * values.astype(np.float64) / 255.0
+    if shapes.is_float(tensor):
+        return stored(tensor, real.astype(np.float32))
+    limits = np.iinfo(tensor.dtype)
+    return np.clip(np.round(real), limits.min, limits.max)
+
+
+def as_bytes(tensor: Tensor, given: np.ndarray, raw: np.ndarray) -> bool:
+    """Tell whether an image is one of 8-bit pixels, up to rounding.
+
+    Args:
+        tensor: the input.
+        given: what the file got.
+        raw: the same as raw values.
+    """
+    if not shapes.takes_pixels(tensor) or tensor.pixel_range is None:
+        return False
+    low, high = tensor.pixel_range
+    levels = np.round((raw.astype(np.float64).ravel() - low) * 255.0 / (high - low))
+    if levels.min() < 0 or levels.max() > 255:
+        return False
+    found, known = of_bytes(tensor, levels), given.astype(np.float64).ravel()
+    if tensor.dtype != "float32":
+        return bool(np.array_equal(found, known))
+    return bool(np.allclose(found, known, rtol=1e-5, atol=1e-5 * float(np.abs(known).max(initial=0.0))))
 
 
 def normalized(tensor: Tensor, raw: np.ndarray) -> np.ndarray:

@@ -46,13 +46,19 @@ def content(description: Description) -> tuple[bytes, int]:
 
 
 def _arithmetic(signatures: Sequence[Signature]) -> list[bytes]:
-    """Return for each input of real numbers its place, raw values, and what the file must get for them."""
+    """Return for each input its place, raw values or pixels, and what the file must get for them."""
     parts = []
     for number, signature in enumerate(signatures):
-        for tensor in filter(shapes.is_float, signature.inputs):
-            raw, stored = arithmetic.rows(tensor)
-            parts.append(struct.pack(">ii", number, tensor.index) + _numbers(raw) + _numbers(stored))
-    return [struct.pack(">i", len(parts)), *parts]
+        for tensor in signature.inputs:
+            if shapes.is_float(tensor):
+                raw, stored = arithmetic.rows(tensor)
+                parts.append(struct.pack(">ii?", number, tensor.index, False))
+                parts += [_numbers(raw), _numbers(stored)]
+            if shapes.takes_pixels(tensor):
+                raw, stored = arithmetic.pixels(tensor)
+                parts.append(struct.pack(">ii?", number, tensor.index, True))
+                parts += [_numbers(raw), _numbers(stored)]
+    return [struct.pack(">i", len(parts) // 3), *parts]
 
 
 def _series(pairs: Sequence[GoldenPair], inputs: Sequence[Tensor], rate: float | None) -> list[bytes]:
@@ -86,6 +92,7 @@ def _tensor(tensor: Tensor) -> bytes:
             _text(tensor.dtype),
             struct.pack(f">{len(tensor.shape) + 1}i", len(tensor.shape), *tensor.shape),
             struct.pack(">di", tensor.scale or 0.0, tensor.zero_point or 0),
+            struct.pack(">ddi", *(tensor.pixel_range or (0.0, 0.0)), tensor.below or 0),
             struct.pack(">i", len(names)),
             *map(_text, names),
         ]
@@ -100,6 +107,7 @@ def _pair(pair: GoldenPair, inputs: Sequence[Tensor], outputs: Sequence[Tensor])
         parts.append(struct.pack(">i", len(columns)))
         for name, values in columns:
             parts += [_text(name), _numbers(values)]
+        parts.append(struct.pack(">?", arithmetic.as_bytes(tensor, pair.inputs[tensor.name], raw)))
     for tensor in outputs:
         stored = pair.outputs[tensor.name]
         real = real_values(stored, tensor)

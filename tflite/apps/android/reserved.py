@@ -79,7 +79,7 @@ SUPPORT = frozenset(
     """ModelRuntime Processor TensorSpec SignatureSpec Classes ClassLabel FloatTensor LongTensor
     SampleWindow Golden GoldenTensor GoldenColumn GoldenSample GoldenAnswer Difference ParityReport
     ParityException ParityCheck ModelAssets InterpreterRuntime CompiledModelRuntime HostRuntime Shapes
-    RuntimeOpener GoldenSteps GoldenSeries GoldenWindow""".split()
+    RuntimeOpener GoldenInput GoldenSteps GoldenSeries GoldenWindow""".split()
 )
 """Classes that are written beside the model's."""
 

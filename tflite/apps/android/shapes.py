@@ -70,6 +70,11 @@ def is_image(tensor: Tensor) -> bool:
     return tensor.kind == "image" and tensor.shape[0] == 1
 
 
+def takes_pixels(tensor: Tensor) -> bool:
+    """Whether it is one image that 8-bit pixels can fill: what 0 and 255 become is known."""
+    return is_image(tensor) and tensor.pixel_range is not None
+
+
 def is_classes(tensor: Tensor) -> bool:
     """Whether it is one score for each class."""
     entries = size(tensor)

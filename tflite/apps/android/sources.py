@@ -36,6 +36,7 @@ _SUPPORT = {
         "Golden",
         "GoldenAnswer",
         "GoldenColumn",
+        "GoldenInput",
         "GoldenSample",
         "GoldenSeries",
         "GoldenSteps",

@@ -37,7 +37,7 @@ class TensorView:
     names: tuple[str, ...]
     names_constant: str
     is_window: bool
-    is_image: bool
+    takes_pixels: bool
     result: str
     class_name: str
     length_constant: str
@@ -87,14 +87,14 @@ class SignatureView:
         return [view for view in self.inputs if view.class_name]
 
     @property
-    def has_image(self) -> bool:
+    def takes_pixels(self) -> bool:
         """Whether it can be called with pixels."""
-        return any(view.is_image for view in self.inputs)
+        return any(view.takes_pixels for view in self.inputs)
 
     @property
     def only_image(self) -> TensorView | None:
-        """The one image among the inputs: what golden pairs can replay as pixels."""
-        images = [view for view in self.inputs if view.is_image]
+        """The one input for pixels: what golden pairs can replay as such."""
+        images = [view for view in self.inputs if view.takes_pixels]
         return images[0] if len(images) == 1 else None
 
 
@@ -167,7 +167,7 @@ def _tensor(
         names=known,
         names_constant=constants.add(constant) if needs_names else "",
         is_window=shapes.is_window(tensor),
-        is_image=shapes.is_image(tensor),
+        takes_pixels=shapes.takes_pixels(tensor),
         result=result,
         class_name=window,
         length_constant=constants.add(f"{prefix}_LENGTH") if window else "",
@@ -192,9 +192,17 @@ def _spec(tensor: Tensor, language: Language) -> str:
         str(tensor.zero_point or 0),
     ]
     scaling = tensor.normalization
-    if scaling is not None or language == "java":
-        parts.append(literals.numbers(scaling.mean if scaling else (), language))
-        parts.append(literals.numbers(scaling.std if scaling else (), language))
+    others = {
+        "mean": literals.numbers(scaling.mean if scaling else (), language),
+        "std": literals.numbers(scaling.std if scaling else (), language),
+        "pixelRange": literals.numbers(tensor.pixel_range or (), language),
+        "below": str(tensor.below or 0),
+    }
+    known = {"mean": scaling, "std": scaling, "pixelRange": tensor.pixel_range, "below": tensor.below}
+    if language == "java":
+        parts += others.values()
+    else:
+        parts += [f"{name} = {value}" for name, value in others.items() if known[name] is not None]
     return f"{'' if language == 'kotlin' else 'new '}TensorSpec({', '.join(parts)})"
 
 
@@ -203,6 +211,8 @@ def _shape(tensor: Tensor) -> str:
 
 
 def _input_doc(tensor: Tensor) -> str:
+    if tensor.below is not None:
+        return f"{_shape(tensor)} numbers from 0 to {tensor.below - 1}, last axis fastest."
     if shapes.is_image(tensor):
         return f"{_shape(tensor)} values of the image, rows from the top, last axis fastest."
     meaning = {"tokens": "token numbers"}.get(tensor.kind, "raw values")
