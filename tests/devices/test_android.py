@@ -76,8 +76,11 @@ class Model:
     description: Description
 
 
-def save(folder, build, name, entries, tasks, seed):
-    return models.save(TinyGraph, build, folder, name, entries, tasks, seed)
+COLOURS = {"mean": [0.25, -0.125, 0.0625], "std": [0.75, 0.5, 0.3]}
+
+
+def save(folder, build, name, entries, tasks, seed, **options):
+    return models.save(TinyGraph, build, folder, name, entries, tasks, seed, **options)
 
 
 def make_files(folder):
@@ -104,6 +107,29 @@ def make_files(folder):
         "Picture": save(
             folder, models.image_uint8, "picture", {"labels": ["cat", "dog", "owl"]}, kinds[:1], 11
         ),
+        "PictureFloat": save(
+            folder,
+            models.image_float,
+            "picture_float",
+            {"labels": ["cat", "dog", "owl"], "pixel_range": {"i0": [-1, 1]}, "preprocessing": COLOURS},
+            kinds[:1],
+            37,
+            given=lambda levels: (levels / np.float32(127.5) - 1 - COLOURS["mean"]) / COLOURS["std"],
+        ),
+        "PictureSteps": save(
+            folder,
+            models.image_int8,
+            "picture_steps",
+            {"labels": ["cat", "dog", "owl"], "pixel_range": {"i0": [0, 16]}},
+            kinds[:1],
+            41,
+            given=lambda levels: np.clip(np.round(levels * 16 / 255 / 0.0625) - 128, -128, 127),
+        ),
+        "PictureOther": save(
+            folder, models.image_float, "picture_other", {"labels": ["cat", "dog", "owl"]}, kinds[:1], 43
+        ),
+        "Batch": save(folder, models.batch, "batch", {}, kinds[1:], 47),
+        "OneLabel": save(folder, models.two_inputs, "one_label", {"labels": ["walk"]}, kinds[1:], 53),
         "Both": save(
             folder,
             models.two_inputs,
@@ -164,7 +190,7 @@ SUFFIXES = {"kotlin": ".kt", "java": ".java"}
 
 
 def generate_apart(files, folder):
-    """Sources in packages of their own, to be compiled too: planted faults in what models share; hostile names."""
+    """Sources in packages of their own, to be compiled too: faults in what models share; hostile names."""
     found = {language: [] for language in LANGUAGES}
     for language in LANGUAGES:
         for fault, (name, changes, _) in faults.FAULTS.items():
@@ -354,10 +380,10 @@ def write_samples(path, samples):
 
 def raw_samples(tensor, count, rng):
     """Raw values for an input, beyond what a quantized one can hold too; ties of rounding among them."""
-    shape = (count, *tensor.shape[1:])
+    shape = (count, *tensor.shape)
     if tensor.kind == "tokens":
         return rng.integers(0, 101, shape).astype("int32")
-    if tensor.kind == "image":
+    if tensor.pixel_range is not None:
         return rng.integers(0, 256, shape).astype("float32")
     raw = rng.normal(size=shape, scale=2.0).astype("float32")
     if tensor.scale:
@@ -376,7 +402,7 @@ def expected(path, signature, samples, key):
     rows = []
     runner = interpreter.get_signature_runner(key) if key else None
     for number in range(len(samples[0])):
-        one = {name: values[number : number + 1] for name, values in given.items()}
+        one = {t.name: given[t.name][number].reshape(t.shape) for t in signature.inputs}
         if runner is None:
             for detail, values in zip(interpreter.get_input_details(), one.values(), strict=True):
                 interpreter.set_tensor(detail["index"], values)
@@ -402,6 +428,12 @@ ANSWERED = [
     ("WindowBytes", 0, "serve"),
     ("Picture", 0, "serve"),
     ("Picture", 0, "servePixels"),
+    ("PictureFloat", 0, "serve"),
+    ("PictureFloat", 0, "servePixels"),
+    ("PictureSteps", 0, "servePixels"),
+    ("PictureOther", 0, "serve"),
+    ("Batch", 0, "serve"),
+    ("OneLabel", 0, "serve"),
     ("Both", 0, "serve"),
     ("Tokens", 0, "serve"),
     ("Hostile", 0, "serve"),
@@ -486,11 +518,14 @@ def done(tmp_path_factory):
             signature = files[name].description.signatures[number]
             rng = np.random.default_rng(case + 53)
             samples = [raw_samples(tensor, 23, rng) for tensor in signature.inputs]
-            wanted[case] = expected(files[name].path, signature, samples, signature.key)
             given = samples
             if method.endswith("Pixels"):
-                colours = samples[0].astype(np.int64)
+                levels = samples[0]
+                colours = np.broadcast_to(levels.astype(np.int64), (*levels.shape[:-1], 3))
                 given = [255 << 24 | colours[..., 0] << 16 | colours[..., 1] << 8 | colours[..., 2]]
+                low, high = signature.inputs[0].pixel_range
+                samples = [(low + (high - low) * levels.astype(np.float64) / 255).astype("float32")]
+            wanted[case] = expected(files[name].path, signature, samples, signature.key)
             write_samples(folder / f"in{case}", given)
             asked[language, "answer", case] = jvm.ask(
                 "answer",
@@ -531,6 +566,20 @@ def done(tmp_path_factory):
                 ";".join(map(",".join, axes)),
                 hop,
                 gap,
+            )
+        tokens = np.arange(7, dtype="int32")[None]
+        for wrong in (-1, 101):
+            tokens[0, 3] = wrong
+            write_samples(folder / f"wrong{wrong}", [tokens])
+            asked[language, "token", wrong] = jvm.ask(
+                "answer",
+                package,
+                "Tokens",
+                kind,
+                jvm.assets(language, "Tokens"),
+                "serve",
+                folder / f"wrong{wrong}",
+                folder / "none",
             )
         for labels, scores in BEST:
             asked[language, "best", labels, scores] = jvm.ask("best", package, labels, scores)
@@ -629,7 +678,8 @@ def test_windows_are_those_of_python(done, language, kind):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_right_app_passes(done, language):
     results, _, _ = done
-    for name in ("WindowFloat", "Scaled", "WindowBytes", "Picture", "Both", "Tokens", "Hostile"):
+    whole = ("WindowFloat", "Scaled", "WindowBytes", "Both", "Tokens", "Hostile", "Batch", "OneLabel")
+    for name in (*whole, "Picture", "PictureFloat", "PictureSteps", "PictureOther"):
         assert results[language, "parity", name] == "passed [CPU: 8 golden pairs answered right]"
     for name in RATES:
         assert results[language, "parity", name] == "passed [CPU: 8 golden pairs answered right]"
@@ -680,6 +730,25 @@ def test_another_processor_is_used_only_with_the_right_answers(done, language):
     absent = results[language, "gpu", "absent"]
     assert absent.startswith("passed [GPU: can't be opened: ") and "Failed to compile model" in absent
     assert absent.endswith("CPU: 8 golden pairs answered right]")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("wrong", [-1, 101])
+def test_tokens_beyond_the_table_are_refused(done, language, wrong):
+    found = done[0][language, "token", wrong]
+    assert f"i0: number {wrong} at place 3 is none of 0 to 100, which the model knows" in found
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_pixels_only_where_their_range_is_known(done, language):
+    """A float image of no known range takes its values alone, and the remarks say what is missing."""
+    source = {"kotlin": ".kt", "java": ".java"}[language]
+    for name, takes in (("PictureFloat", True), ("PictureOther", False)):
+        folder = done[2] / language / name
+        for part in (name, f"{name}Parity"):
+            (path,) = folder.rglob(f"{part}{source}")
+            assert ("servePixels" in path.read_text()) == takes
+        assert ("'pixel_range' in `convert" in (folder / f"{name}.md").read_text()) != takes
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies
 
 from keras_attention import tflite
+from keras_attention.tflite.apps.android import arithmetic
 from keras_attention.tflite.apps.android import literals
 from keras_attention.tflite.apps.android import names
 from keras_attention.tflite.apps.android import reserved
 from keras_attention.tflite.apps.android import shapes
+from keras_attention.tflite.apps.description import Signature
 from keras_attention.tflite.apps.description import Tensor
 from keras_attention.tflite.command_line import main
 
@@ -301,3 +303,39 @@ def test_golden_assets_stay_small(window_file, monkeypatch):
     assert 0 < fewer < count and len(half) <= len(whole) // 2
     raw = golden_asset.raw_values(np.full((1, 2), 5, np.int8), tensor(dtype="int8", scale=0.5, zero_point=3))
     np.testing.assert_array_equal(raw, [[1.0, 1.0]])
+
+
+def test_what_is_too_much_for_one_class():
+    scores = tensor(shape=(1, 3500), names=tuple(map(str, range(3500))), kind="classes")
+    shapes.check_together([Signature("serve", (tensor(),), (scores,))])
+    with pytest.raises(ValueError, match=r"7000 names of features and labels, .* too many for one class"):
+        shapes.check_together([Signature("serve", (tensor(),), (scores, scores))])
+
+
+STEPS = {"dtype": "int8", "zero_point": -128}
+
+
+@pytest.mark.parametrize(
+    ("changes", "given", "raw", "is_picture"),
+    [
+        ({"pixel_range": (0, 1)}, [0, 1, 0.2, 0.4], [0, 1, 51 / 255, 102 / 255], True),
+        ({"pixel_range": (1, 0)}, [0, 1, 0.2, 0.4], [0, 1, 51 / 255, 102 / 255], True),
+        ({"pixel_range": (0, 1)}, [0, 1, 0.2, 0.402], [0, 1, 0.2, 0.402], False),
+        ({"pixel_range": (0, 1)}, [0, 1, 0.2, 1.1], [0, 1, 0.2, 1.1], False),
+        ({"pixel_range": (0, 255)}, [0, 1, 0.2, 0.4], [0, 1, 0.2, 0.4], False),
+        ({}, [0, 255, 7, 9], [0, 255, 7, 9], False),
+        ({**STEPS, "scale": 0.5, "pixel_range": (0, 16)}, [-128, -96, -118, -117], [0, 16, 5, 5.5], True),
+        (
+            {**STEPS, "scale": 0.003, "pixel_range": (0, 1)},
+            [-128, -127, -126, 0],
+            [0, 0.003, 0.006, 0.384],
+            False,
+        ),
+    ],
+)
+def test_which_golden_values_are_those_of_pictures(changes, given, raw, is_picture):
+    """Those that whole numbers of 0 to 255 become, up to rounding; steps just those."""
+    image = tensor(shape=(1, 2, 2, 1), kind="image", **changes)
+    values = np.array(given, image.dtype).reshape(image.shape)
+    found = arithmetic.as_bytes(image, values, np.array(raw, np.float32).reshape(image.shape))
+    assert found == is_picture

@@ -48,8 +48,9 @@ FAULTS = {
         ],
     ),
     "Limits": (
-        "WindowBytes",
+        "PictureSteps",
         [
+            ("TensorSpec", both("green * 38470"), both("blue * 38470")),
             (
                 "TensorSpec",
                 {
@@ -57,9 +58,9 @@ FAULTS = {
                     "java": "(int) Math.max(least, Math.min(most, step))",
                 },
                 {"kotlin": "step.toInt()", "java": "(int) step"},
-            )
+            ),
         ],
-        [STEPS + r"(-128|127)\.0"],
+        [STEPS + r"(-128|127)\.0", r"pixels of i0: [0-9a-f]{8} becomes"],
     ),
     "Single": (
         "WindowBytes",
@@ -75,9 +76,28 @@ FAULTS = {
         ],
         [STEPS],
     ),
-    "Division": (
-        "Scaled",
+    "Rows": (
+        "Tokens",
         [
+            (
+                "TensorSpec",
+                {
+                    "kotlin": "require(value.toDouble() >= 0 && value.toDouble() < below)",
+                    "java": "if (value.doubleValue() < 0 || value.doubleValue() >= below) {",
+                },
+                TAKEN,
+            )
+        ],
+        ["arithmetic of i0: -1 is taken; arithmetic of i0: 101 is taken"],
+    ),
+    "Division": (
+        "PictureFloat",
+        [
+            (
+                "TensorSpec",
+                both("pixelRange[0] + (pixelRange[1] - pixelRange[0]) * value / 255.0"),
+                {"kotlin": "value.toDouble()", "java": "(double) value"},
+            ),
             (
                 "TensorSpec",
                 {
@@ -88,9 +108,13 @@ FAULTS = {
                     "kotlin": "(value - mean[entry].toFloat()) * (1f / std[entry].toFloat())",
                     "java": "(value - (float) mean[entry]) * (1f / (float) std[entry])",
                 },
-            )
+            ),
         ],
-        [STEPS],
+        [
+            STEPS,
+            r"pixels of i0: ff000000 becomes -?[\d.]+, not -?[\d.]+",
+            "o0 of golden pair 0 differs by 0",
+        ],
     ),
 }
 """Fault -> file, (source, right, wrong) for each change, and what the report must say."""

@@ -1,4 +1,4 @@
-"""A file whose signatures, inputs, outputs and labels are called like what the languages and templates use."""
+"""A file whose signatures, inputs, outputs and labels are called like what languages and templates use."""
 
 import dataclasses
 
@@ -6,8 +6,9 @@ from keras_attention.tflite.apps.android import names
 from keras_attention.tflite.apps.android import reserved
 from keras_attention.tflite.apps.description import Signature
 
-SPECIAL = """asset golden_asset companion a a_input a_input_input_b_features check sample array_of int_array_of
-double_array_of input0 input_0 model known reports Int main serve SERVE get_processor first listener""".split()
+SPECIAL = """asset golden_asset companion a a_input a_input_input_b_features check sample array_of
+int_array_of double_array_of input0 input_0 model known reports Int main serve SERVE get_processor first
+listener""".split()
 WINDOWS = ["sample", "file", "golden", "b", "input b"]
 
 

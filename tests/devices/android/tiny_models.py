@@ -65,6 +65,25 @@ def image_uint8(tiny, rng):
     return [steps(tiny, scores, [1, 3], "uint8", 1 / 256, 0)]
 
 
+def image_float(tiny, rng):
+    """A colour image in real numbers."""
+    return [softmax(tiny, dense(tiny, rng, tiny.input(1, 7, 5, 3), 3, 105), 3)]
+
+
+def image_int8(tiny, rng):
+    """A grey image in int8."""
+    image = quantized(tiny, tiny.input(1, 7, 5, 1, kind="int8"), 0.0625, -128)
+    return [softmax(tiny, dense(tiny, rng, real(tiny, image, [1, 7, 5, 1]), 3, 35), 3)]
+
+
+def batch(tiny, rng):
+    """Three windows at a time."""
+    flat = tiny.op("RESHAPE", tiny.input(3, 7, 2), tiny.constant([3, 14]), shape=(3, 14))
+    kernel = tiny.constant(rng.normal(size=(4, 14)).astype("float32"))
+    bias = tiny.constant(rng.normal(size=4).astype("float32"))
+    return [tiny.op("FULLY_CONNECTED", flat, kernel, bias, shape=(3, 4), table="FullyConnected")]
+
+
 def two_inputs(tiny, rng):
     """A window and two numbers, added; one unit between two labels."""
     window = dense(tiny, rng, tiny.input(1, 11, 3), 1, 33)
@@ -111,8 +130,11 @@ def digit(tiny, rng):
     return [softmax(tiny, dense(tiny, rng, flat, 10, 64), 10), places]
 
 
-def save(tiny_graph, build, folder, name, entries, tasks, seed, names=None):
-    """Write a file and its manifest; return its path. `names` are those of its inputs and outputs."""
+def save(tiny_graph, build, folder, name, entries, tasks, seed, names=None, given=None):
+    """Write a file and its manifest; return its path.
+
+    `names` are those of its inputs and outputs; `given` makes the only input's samples of 8-bit pictures.
+    """
     tiny = tiny_graph()
     rng = np.random.default_rng(seed)
     content = tiny.finish(*build(tiny, rng))
@@ -122,16 +144,18 @@ def save(tiny_graph, build, folder, name, entries, tasks, seed, names=None):
         for entry, own in zip([*signature.inputs, *signature.outputs], names, strict=True):
             entry.name = own.encode()
         content = graphs.write_graph(graph)
-    return seal(content, folder, name, entries, tasks, rng)
+    return seal(content, folder, name, entries, tasks, rng, given)
 
 
-def seal(content, folder, name, entries, tasks, rng, count=23):
+def seal(content, folder, name, entries, tasks, rng, given=None, count=24):
     """Put a manifest into a file and beside it; return its path."""
     graph = graphs.read_graph(content)
     samples = {}
     for spec in graphs.interface(graph)["inputs"]:
         shape = (count, *spec["shape"][1:])
-        if spec["dtype"] == "float32":
+        if given is not None:
+            samples[spec["name"]] = given(rng.integers(0, 256, shape)).astype(spec["dtype"])
+        elif spec["dtype"] == "float32":
             samples[spec["name"]] = rng.normal(size=shape).astype("float32")
         else:
             low, high = {"int8": (-128, 128), "uint8": (0, 256)}.get(spec["dtype"], (0, 101))

@@ -44,9 +44,9 @@ def check_together(signatures: Sequence[Signature]) -> None:
     count = sum(len(names(tensor)) for tensor in tensors)
     if 60 * len(signatures) + 90 * len(tensors) + 9 * (count + numbers) > _MOST_BYTES:
         raise ValueError(
-            f"{len(signatures)} signatures with {len(tensors)} tensors, {count} names of features and labels, and "
-            f"{numbers} numbers of normalizations are too many for one class. Leave out labels or features in "
-            "the manifest, or normalize within the model."
+            f"{len(signatures)} signatures with {len(tensors)} tensors, {count} names of features and "
+            f"labels, and {numbers} numbers of normalizations are too many for one class. Leave out labels "
+            "or features in the manifest, or normalize within the model."
         )
 
 
