@@ -118,15 +118,15 @@ def stored(tensor: Tensor, raw: np.ndarray) -> np.ndarray:
 def _wanted(tensor: Tensor) -> np.ndarray:
     """Return normalized numbers worth trying, float32."""
     if not tensor.scale:
-        return np.float32(np.arange(41) * 0.137 - 2.9)
+        return np.asarray(np.arange(41) * 0.137 - 2.9, np.float32)
     scale, limits = tensor.scale, np.iinfo(tensor.dtype)
     low, high = (int(limit) - (tensor.zero_point or 0) for limit in (limits.min, limits.max))
     # Half a step is exact in float32 at any scale; other middles only nearly, which division in float misses.
-    middles = np.float32((np.linspace(low, high, 11).round() + 0.5) * scale)
+    middles = np.asarray((np.linspace(low, high, 11).round() + 0.5) * scale, np.float32)
+    around = np.array([0.5, -0.5, 0.7, -0.7, 0.0, low - 3.3, high + 3.3]) * scale
     return np.concatenate(
         [
-            np.float32([scale / 2, -scale / 2, 0.7 * scale, -0.7 * scale, 0.0]),
-            np.float32([(low - 3.3) * scale, (high + 3.3) * scale, -1e30, 1e30]),
+            np.asarray([*around, -1e30, 1e30], np.float32),
             middles,
             np.nextafter(middles, np.float32(np.inf)),
             np.nextafter(middles, np.float32(-np.inf)),
