@@ -253,6 +253,7 @@ def convert(
             manifest={
                 "labels": {model.output_names[0]: list(images.classes)},
                 **({"attention": model.output_names[1:]} if len(model.outputs) > 1 else {}),
+                "pixel_range": [0, 255],
                 "description": "Takes pixels from 0 to 255 and scales them itself.",
             },
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -73,14 +74,19 @@ def _check_layer(layer: Any, batch_size: int) -> None:
 
 
 def check_names(entries: Mapping[str, Any], signature: ModelSignature, model: Any) -> None:
-    """Count the features and labels of `convert(manifest=...)` against a Keras model, before any work.
+    """Compare what `convert(manifest=...)` says with a Keras model, before any work.
 
     A subclassed model doesn't say what its outputs are; there, the finished file is counted against.
 
     Raises:
-        ValueError: a name or a number of names doesn't fit the model.
+        ValueError: a name, a number of names or a normalization doesn't fit the model.
     """
-    sides = {"inputs": signature.inputs, "outputs": declared_outputs(model)}
+    outputs = declared_outputs(model)
+    if outputs:
+        names = signature.output_names([spec.name for spec in outputs])
+        every = (*outputs, *signature.states)
+        outputs = tuple(dataclasses.replace(spec, name=n) for spec, n in zip(every, names, strict=True))
+    sides = {"inputs": signature.file_inputs(), "outputs": outputs}
     for key, side in manifest_entries.SIDES.items():
         if specs := sides[side]:
             shapes = {spec.name: (None, *spec.shape) for spec in specs}

@@ -96,7 +96,8 @@ def convert(
             seconds. Always so for "auto".
         manifest: what the app must know, kept in the file and beside it (model.manifest.json) with golden
             pairs that `verify` replays: "labels", "features", "sampling_rate_hz", "window_length",
-            "preprocessing", "description", "author", "license", "version". See docs/manifest.md.
+            "pixel_range", "preprocessing", "description", "author", "license", "version"; see
+            docs/manifest.md.
         verbose: 1 shows progress and the report's table; 0 is silent.
 
     Returns:

@@ -39,19 +39,26 @@ def make_pairs(
 ) -> list[dict[str, Any]]:
     """Return up to `MOST_PAIRS` pairs, spread evenly over the samples, always the same ones.
 
+    A pair holds as many samples in a row as the file takes at a time: the same that were answered together,
+    since kernels may round by place. Where there are too few, they begin again.
+
     Args:
         interface: as `graph.interface` returns it.
         samples: one array per input, in order, the first axis counting samples.
         keras_answers: one array per output, the same way.
         file_answers: the same of the file.
     """
+    shape = interface["inputs"][0]["shape"]
+    size = max(shape[0], 1) if shape else 1
     pairs = []
-    for number in _spread(len(samples[0]), MOST_PAIRS):
+    for batch in _spread(max(len(samples[0]) // size, 1), MOST_PAIRS):
+        number = batch * size
+        numbers = np.arange(number, number + size) % len(samples[0])
         pair: dict[str, Any] = {"sample": number}
         for side, arrays in zip(SIDES, (samples, keras_answers, file_answers), strict=True):
             specs = interface["inputs" if side == "inputs" else "outputs"]
             pair[side] = {
-                spec["name"]: encode_array(_stored(array[number], spec, side))
+                spec["name"]: encode_array(_stored(array[numbers], spec, side))
                 for spec, array in zip(specs, arrays, strict=True)
             }
         pairs.append(pair)
@@ -72,12 +79,12 @@ def _spread(available: int, most: int) -> list[int]:
 
 
 def _stored(values: np.ndarray, spec: Mapping[str, Any], side: str) -> np.ndarray:
-    """Return one sample's values with the batch axis, in the type that is stored for the side."""
+    """Return values in the type that is stored for the side."""
     dtype = np.dtype(_stored_type(spec, side))
     if spec["scale"] is not None and dtype.kind in "iu" and values.dtype.kind == "f":
         steps = np.round(values.astype(np.float64) / spec["scale"]) + spec["zero_point"]
         values = np.clip(steps, np.iinfo(dtype).min, np.iinfo(dtype).max)
-    return np.ascontiguousarray(values[np.newaxis], dtype)
+    return np.ascontiguousarray(values, dtype)
 
 
 def _stored_type(spec: Mapping[str, Any], side: str) -> str:

@@ -10,12 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from keras_attention.tflite import normalizations
+
 NAMES = ("labels", "features", "units")
 MAPS = "attention"
-SIDES = {"features": "inputs", "units": "inputs", "labels": "outputs", MAPS: "outputs"}
+PIXELS = "pixel_range"
+SCALING = "preprocessing"
+SIDES = {
+    "features": "inputs",
+    "units": "inputs",
+    "labels": "outputs",
+    MAPS: "outputs",
+    PIXELS: "inputs",
+    SCALING: "inputs",
+}
 """Of which tensors an entry speaks."""
+IMAGE_CHANNELS = (1, 3, 4)
 TEXTS = ("description", "author", "license", "version")
-ALLOWED = (*NAMES, MAPS, "sampling_rate_hz", "window_length", "preprocessing", *TEXTS)
+ALLOWED = (*NAMES, MAPS, "sampling_rate_hz", "window_length", PIXELS, SCALING, *TEXTS)
 _DEEPEST = 32
 """Nesting of free JSON beyond which it is taken for a loop; readers give up not far behind."""
 _LARGEST = 2**63
@@ -47,23 +59,28 @@ def check_entries(manifest: Any) -> dict[str, Any]:
 def name_axes(
     entries: Mapping[str, Any], key: str, tensors: Mapping[str, Sequence[int | None]], kinds: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the entries with the lists of `key` by tensor name, after counting them.
+    """Return the entries with the lists of `key` by tensor name, after comparing them with the tensors.
 
-    "attention" stays a list of names.
+    "attention" stays a list of names, and "preprocessing" as it is.
 
     Args:
         entries: as `check_entries` returns them.
-        key: "labels" or "attention", for outputs, or "features" or "units", for inputs.
+        key: one of `SIDES`, which says whether the tensors are inputs or outputs.
         tensors: name -> shape with the batch axis, in order; None where a size is still open.
         kinds: the types of the tensors, such as "float32".
 
     Raises:
-        ValueError: a name or a number of names doesn't fit the model.
+        ValueError: a name, a number of names or a normalization doesn't fit the model.
     """
     if key not in entries:
         return dict(entries)
     if key == MAPS:
         return _check_maps(entries, list(tensors))
+    if key == PIXELS:
+        return {**entries, PIXELS: _name_pixels(entries[PIXELS], tensors)}
+    if key == SCALING:
+        normalizations.read(entries[SCALING], tensors)
+        return dict(entries)
     what = "output" if key == "labels" else "input"
     value = entries[key]
     if not isinstance(value, Mapping):
@@ -100,6 +117,31 @@ def _check_maps(entries: Mapping[str, Any], outputs: Sequence[str]) -> dict[str,
     return dict(entries)
 
 
+def _name_pixels(value: Any, tensors: Mapping[str, Sequence[int | None]]) -> dict[str, Any]:
+    images = [name for name, shape in tensors.items() if is_image(shape)]
+    if not isinstance(value, Mapping):
+        if len(images) != 1:
+            raise ValueError(
+                f"`manifest`[{PIXELS!r}] must map names to ranges, as in {{'NAME': [0, 255]}}, unless "
+                "there is one image among the inputs, of shape (batch, height, width, channels). "
+                f"Images: {images}. Received: {value!r}"
+            )
+        return {images[0]: value}
+    for name in value:
+        if name not in images:
+            raise ValueError(
+                f"`manifest`[{PIXELS!r}] must name inputs that are images, of shape (batch, height, width, "
+                f"channels) with {', '.join(map(str, IMAGE_CHANNELS))} channels. Allowed: {images}. "
+                f"Received: {name!r}"
+            )
+    return dict(value)
+
+
+def is_image(shape: Sequence[int | None]) -> bool:
+    """Tell whether a shape, with the batch axis, is that of images."""
+    return len(shape) == 4 and shape[-1] in (None, *IMAGE_CHANNELS)
+
+
 def _allowed_counts(key: str, shape: Sequence[int | None], dtype: str) -> tuple[int, ...]:
     """Return how many names may go with a tensor; none where anything may."""
     size = shape[-1] if len(shape) >= 2 else 1
@@ -120,6 +162,8 @@ def _check(key: str, value: Any) -> Any:
         raise TypeError(
             f"`manifest`[{key!r}] must be a list of output names, as in ['scores']. Received: {value!r}"
         )
+    if key == PIXELS:
+        return _check_pixels(plain)
     if key in TEXTS and not (isinstance(plain, str) and plain.strip()):
         raise TypeError(f"`manifest`[{key!r}] must be a text that is not empty. Received: {value!r}")
     if key == "sampling_rate_hz" and not (_is_number(plain) and plain > 0):
@@ -144,6 +188,20 @@ def _check_names(key: str, value: Any) -> Any:
         raise TypeError(
             f"`manifest`[{key!r}] must be a list of texts, or map the name of {what} to such a list. "
             f"Received: {value!r}. Numbers become texts by [str(n) for n in ...]."
+        )
+    return value
+
+
+def _check_pixels(value: Any) -> Any:
+    ranges = list(value.values()) if isinstance(value, dict) else [value]
+    fits = bool(ranges) and all(
+        isinstance(ends, list) and len(ends) == 2 and all(map(_is_number, ends)) and ends[0] != ends[1]
+        for ends in ranges
+    )
+    if not fits:
+        raise TypeError(
+            f"`manifest`[{PIXELS!r}] must be what an 8-bit picture's 0 and 255 become, two numbers that "
+            f"differ, as in [0, 1], or map the name of an input to them. Received: {value!r}"
         )
     return value
 

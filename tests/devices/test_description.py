@@ -5,14 +5,18 @@ import json
 import keras
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from keras import layers
+from tiny_graphs import TinyGraph
 
 from keras_attention import tflite
 from keras_attention.tflite import golden
 from keras_attention.tflite import manifest as manifests
 from keras_attention.tflite import merging
-from keras_attention.tflite.apps import normalizations
+from keras_attention.tflite import normalizations
+from keras_attention.tflite.apps import description
 from keras_attention.tflite.apps.description import describe
+from keras_attention.tflite.jobs import describe as describing
 
 FEATURES = ("ax", "ay", "wz")
 MEAN, STD = [0.5, -1.0, 2.0], [2.0, 0.25, 1.0]
@@ -58,6 +62,7 @@ def test_what_is_known_of_a_file(file):
         (1, 11, 3),
         "window",
     )
+    assert (window.pixel_range, window.below, found.source) == (None, None, "calibration")
     assert (window.names, window.units) == (FEATURES, ("g", "g", "rad/s"))
     assert window.normalization == normalizations.Normalization(tuple(MEAN), tuple(STD))
     classes, where = signature.outputs
@@ -126,6 +131,94 @@ def test_what_the_manifest_says_is_of_the_first_signature(tmp_path):
     ((one,), (other,)) = (signature.inputs for signature in describe(path).signatures)
     assert one.names == FEATURES and one.normalization is not None
     assert other.names == () and other.normalization is None
+
+
+def described(folder, shape, said, kind="float32", scale=None, units=3, sigmoid=False, task="classification"):
+    """A file of one input and one output with this manifest."""
+    tiny = TinyGraph()
+    given = tiny.input(1, *shape, kind=kind)
+    if scale is not None:
+        tiny.quantized(given, *scale)
+        tiny.subgraph.tensors[given].type = getattr(schema.TensorType, kind.upper())
+    if kind == "int32":
+        table = tiny.constant(np.ones((53, 1), "float32"))
+        given = tiny.op("GATHER", table, given, shape=(1, *shape, 1), table="Gather")
+    elif kind != "float32":
+        operator = "CAST" if scale is None else "DEQUANTIZE"
+        given = tiny.op(operator, given, shape=(1, *shape))
+    size = int(np.prod(shape))
+    flat = tiny.op("RESHAPE", given, tiny.constant([1, size]), shape=(1, size))
+    kernel = tiny.constant(np.ones((units, size), "float32"))
+    bias = tiny.constant(np.zeros(units, "float32"))
+    scores = tiny.op("FULLY_CONNECTED", flat, kernel, bias, shape=(1, units))
+    content = tiny.finish(tiny.op("LOGISTIC", scores, shape=(1, units)) if sigmoid else scores)
+    sealed = manifests.seal(
+        content,
+        said,
+        precision="float32",
+        packages={},
+        tasks=[task],
+        source="random",
+        samples=[np.zeros((5, *shape), kind)],
+        keras_answers=[np.zeros((5, units), "float32")],
+        file_answers=[np.zeros((5, units), "float32")],
+    )
+    path = folder / "model.tflite"
+    path.write_bytes(sealed.content)
+    job = {"file": str(path), "manifest": None, "asked_for": False}
+    found = description._description(path, describing.run(folder, job, lambda *_: None))
+    assert found.source == "random"
+    is_known = found.signatures[0].inputs[0].pixel_range is not None or len(shape) < 3 or shape[-1] == 2
+    assert is_known == (not any("Say it by 'pixel_range'" in remark for remark in found.remarks))
+    ((given,), (answer,)) = found.signatures[0].inputs, found.signatures[0].outputs
+    return given, answer
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "scale", "said", "expected"),
+    [
+        ((5, 7, 3), "float32", None, {"pixel_range": [-1, 1]}, (-1.0, 1.0)),
+        ((5, 7, 3), "float32", None, {"pixel_range": {"i0": [0, 16]}}, (0.0, 16.0)),
+        ((5, 7, 1), "float32", None, {}, None),
+        ((5, 7, 1), "uint8", None, {}, (0.0, 255.0)),
+        ((5, 7, 1), "uint8", (1.0, 0), {}, (0.0, 255.0)),
+        ((5, 7, 1), "uint8", (1 / 128, 128), {}, None),
+        ((5, 7, 1), "uint8", None, {"pixel_range": [0, 16]}, (0.0, 16.0)),
+        ((5, 7, 2), "uint8", None, {}, None),
+        ((7, 3), "float32", None, {}, None),
+    ],
+)
+def test_the_range_of_pixels(tmp_path, shape, kind, scale, said, expected):
+    given, _ = described(tmp_path, shape, said, kind, scale)
+    assert given.pixel_range == expected
+    assert given.kind == (
+        "image" if shape[-1] != 2 and len(shape) == 3 else "values" if len(shape) == 3 else "window"
+    )
+
+
+def test_tokens_have_a_limit(tmp_path):
+    given, _ = described(tmp_path, (7,), {}, "int32")
+    assert (given.kind, given.below) == ("tokens", 53)
+
+
+@pytest.mark.parametrize(
+    ("units", "task", "sigmoid", "labels", "kind", "names"),
+    [
+        (3, "classification", False, "abc", "classes", ("a", "b", "c")),
+        (3, "classification", False, "", "classes", ()),
+        (3, "regression", False, "abc", "values", ("a", "b", "c")),
+        (1, "regression", False, "", "values", ()),
+        (1, "regression", False, "a", "values", ("a",)),
+        (1, "regression", True, "a", "classes", ("not a", "a")),
+        (1, "regression", True, "ab", "classes", ("a", "b")),
+        (1, "regression", False, "ab", "classes", ("a", "b")),
+        (1, "classification", True, "a", "classes", ("not a", "a")),
+    ],
+)
+def test_when_names_are_classes(tmp_path, units, task, sigmoid, labels, kind, names):
+    said = {"labels": list(labels)} if labels else {}
+    _, answer = described(tmp_path, (7,), said, units=units, sigmoid=sigmoid, task=task)
+    assert (answer.kind, answer.names) == (kind, names)
 
 
 SHAPES = {"window": (1, 11, 3)}

@@ -8,7 +8,10 @@ from keras import layers
 
 from keras_attention.tflite import ConversionError
 from keras_attention.tflite import convert
+from keras_attention.tflite import manifest as manifests
 from keras_attention.tflite import runtime
+from keras_attention.tflite import verify
+from keras_attention.tflite.apps import description
 from keras_attention.tflite.model_signature import read_signature
 
 LENGTH, WIDTH = 7, 3
@@ -40,12 +43,28 @@ def test_a_batch_of_four(precision, tmp_path):
     np.testing.assert_allclose(
         run(steps=data[:4])["answer"], expected, atol=1e-5 if precision == "float32" else 0.05
     )
+    # a golden pair is a whole run, answered as it was then
+    assert verify(path).passed
+    manifests.sidecar_path(path).unlink()
+    assert verify(path).outputs[0].difference == 0.0
+    for pair in description.describe(path).pairs:
+        np.testing.assert_array_equal(pair.inputs["steps"], data[pair.sample : pair.sample + 4])
+        assert pair.sample % 4 == 0 and pair.outputs["answer"].shape == (4, 2)
     # 6 samples are one full run and one that is filled up
     (answers,) = runtime.run_samples(path.read_bytes(), {"steps": data[:6]})
     assert answers.shape == (6, 2)
     np.testing.assert_allclose(
         answers, model.predict(data[:6], verbose=0), atol=1e-5 if precision == "float32" else 0.05
     )
+
+
+def test_pairs_of_fewer_samples_than_a_batch(tmp_path):
+    data = np.random.default_rng(3).normal(size=(2, LENGTH, WIDTH)).astype(np.float32)
+    path = tmp_path / "three.tflite"
+    convert(recurrent(), path, precision="float32", evaluation=data, batch_size=3, verbose=0)
+    assert verify(path).passed
+    (pair,) = description.describe(path).pairs
+    np.testing.assert_array_equal(pair.inputs["steps"], data[[0, 1, 0]])
 
 
 @pytest.mark.parametrize("batch_size", [None, 0, -1, 2.0, True])

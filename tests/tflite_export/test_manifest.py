@@ -83,7 +83,7 @@ def embedded(content):
 
 def test_entries_become_plain_json_in_one_order():
     entries = manifest_entries.check_entries(ENTRIES)
-    assert list(entries) == list(manifest_entries.ALLOWED)
+    assert list(entries) == [key for key in manifest_entries.ALLOWED if key in ENTRIES]
     assert entries["preprocessing"] == PLAIN["preprocessing"] and entries["labels"] == list(ENTRIES["labels"])
     assert json.loads(json.dumps(entries)) == entries
     assert type(entries["window_length"]) is int and type(entries["sampling_rate_hz"]) is float
@@ -110,6 +110,11 @@ REFUSED = [
     ({"window_length": -3}, TypeError, r"must be an integer above 0.*Received: -3"),
     ({"description": ""}, TypeError, r"\['description'\] must be a text that is not empty\. Received: ''"),
     ({"version": 2}, TypeError, r"\['version'\] must be a text .*Received: 2"),
+    ({"pixel_range": [0, 255, 1]}, TypeError, r"\['pixel_range'\] must be what an 8-bit picture's 0 and 255"),
+    ({"pixel_range": [7, 7]}, TypeError, r"two numbers that differ, as in \[0, 1\].*Received: \[7, 7\]"),
+    ({"pixel_range": {}}, TypeError, r"or map the name of an input to them\. Received: \{\}"),
+    ({"pixel_range": {"x": [False, 1]}}, TypeError, r"\['pixel_range'\] must be .*\[False, 1\]"),
+    ({"pixel_range": [0, math.inf]}, ValueError, r"\['pixel_range'\]\[1\] must be finite"),
     ({"preprocessing": {"std": np.array([1.0, np.inf])}}, ValueError, r"\['std'\]\[1\] must be finite"),
     ({"preprocessing": {"by": {1: 2}}}, TypeError, r"\['by'\] must have texts as keys\. Received: 1"),
     ({"preprocessing": [b"raw"]}, TypeError, r"\['preprocessing'\]\[0\] must be JSON.*Received: bytes"),
@@ -164,6 +169,36 @@ def test_names_that_do_not_fit_the_model(case, float_file, name, entries, messag
         )
 
 
+@pytest.mark.parametrize(
+    ("value", "shapes", "expected"),
+    [
+        ([0, 255], {"age": [1, 3], "image": [1, 5, 7, 3]}, {"image": [0, 255]}),
+        ({"right": [-1, 1]}, {"left": [1, 5, 7, 1], "right": [1, 5, 7, None]}, {"right": [-1, 1]}),
+    ],
+)
+def test_pixel_ranges_that_fit(value, shapes, expected):
+    kinds = ["float32"] * len(shapes)
+    found = manifest_entries.name_axes({"pixel_range": value}, "pixel_range", shapes, kinds)
+    assert found == {"pixel_range": expected}
+
+
+@pytest.mark.parametrize(
+    ("value", "shapes", "message"),
+    [
+        ([0, 1], {"left": [1, 5, 7, 1], "right": [1, 5, 7, 4]}, r"one image.*Images: \['left', 'right'\]"),
+        ([0, 1], {"map": [1, 5, 7, 2]}, r"Images: \[\]\. Received: \[0, 1\]"),
+        (
+            {"map": [0, 1]},
+            {"map": [1, 5, 3], "image": [1, 5, 7, 3]},
+            r"Allowed: \['image'\]\. Received: 'map'",
+        ),
+    ],
+)
+def test_pixel_ranges_that_do_not_fit(value, shapes, message):
+    with pytest.raises(ValueError, match=message):
+        manifest_entries.name_axes({"pixel_range": value}, "pixel_range", shapes, ["float32"] * len(shapes))
+
+
 def test_counts_that_fit():
     for names, shape, dtype in [
         (["no", "yes"], [1, 1], "float32"),
@@ -182,6 +217,9 @@ def test_convert_refuses_before_any_work(case, tmp_path):
     for entries, message in [
         ({"labels": ["a"]}, "must hold 3 names for output 'answer'"),
         ({"x": 1}, "none of"),
+        ({"preprocessing": {"mean": [0, 0], "std": 1}}, "'mean', must be a number or a list of"),
+        ({"preprocessing": {"mean": 0, "std": 0}}, "divides by 0"),
+        ({"pixel_range": [0, 1]}, "there is one image among the inputs"),
     ]:
         with pytest.raises(ValueError, match=message):
             convert(model, path, precision="dynamic", manifest=entries, verbose=0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,14 @@ import numpy as np
 from keras_attention.tflite import foreign
 from keras_attention.tflite import golden
 from keras_attention.tflite import manifest as manifests
-from keras_attention.tflite.apps import normalizations
+from keras_attention.tflite import manifest_entries
+from keras_attention.tflite import normalizations
 from keras_attention.tflite.errors import ConversionError
 
 _TOKEN_TYPES = ("int32", "int64", "uint32")
-_IMAGE_CHANNELS = (1, 3, 4)
+_BYTES = (0.0, 255.0)
+_BYTES_THEMSELVES = ((None, None), (1.0, 0))
+"""Scale and zero point of bytes that stand for themselves."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,16 @@ class Tensor:
         scale: real value = scale * (stored - zero_point); None where not quantized.
         zero_point: the same.
         task: of an output: "classification", "regression" or "labels"; None where the file doesn't say.
-        names: of the last axis' entries: features of an input, labels of an output; may be empty.
+        names: of the last axis' entries: features of an input, labels of an output; may be empty. One unit
+            that decides between two classes has two, the first for below 0.5.
         units: of the features, such as "g" or "rad/s"; may be empty.
         kind: an input is an "image", a "window", "tokens" or other "values"; an output "classes" (scores of
             classes, or the class number), "attention" or other "values".
         normalization: what the app does to raw values before this input; None where nothing.
+        pixel_range: of an image: what an 8-bit picture's 0 and 255 become, before the normalization; None
+            where nobody says so, and for other inputs.
+        below: of an input whose numbers choose rows of a table, as tokens do: 0 <= number < below; None where
+            the graph doesn't show it, and for outputs.
     """
 
     name: str
@@ -49,7 +56,9 @@ class Tensor:
     names: tuple[str, ...]
     units: tuple[str, ...]
     kind: str
-    normalization: normalizations.Normalization | None
+    normalization: normalizations.Normalization | None = None
+    pixel_range: tuple[float, float] | None = None
+    below: int | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,7 @@ class Description:
         signatures: at least one.
         entries: what the manifest says to the app; empty without.
         pairs: golden pairs; may be none.
+        source: whose samples they are: "evaluation", "calibration", or "random"; None without a manifest.
         remarks: what the user should know, one sentence each.
     """
 
@@ -108,6 +118,7 @@ class Description:
     signatures: tuple[Signature, ...]
     entries: dict[str, Any]
     pairs: tuple[GoldenPair, ...]
+    source: str | None
     remarks: tuple[str, ...]
 
     @property
@@ -161,16 +172,27 @@ def _description(path: Path, found: Mapping[str, Any]) -> Description:
     for number, signature in enumerate(found["signatures"]):
         said, scaled = (entries, scaling.by_input) if number == 0 else ({}, {})  # all is of the first one
         tasks = [spec["task"] for spec in document["outputs"]] if document and number == 0 else None
+        limits, sigmoids = found["token_limits"][number], found["sigmoids"][number]
         signatures.append(
             Signature(
                 signature["key"],
-                tuple(_input(spec, index, said, scaled) for index, spec in enumerate(signature["inputs"])),
                 tuple(
-                    _output(spec, index, said, tasks[index] if tasks else None)
+                    _input(spec, index, said, scaled, limits[index])
+                    for index, spec in enumerate(signature["inputs"])
+                ),
+                tuple(
+                    _output(spec, index, said, tasks[index] if tasks else None, sigmoids[index])
                     for index, spec in enumerate(signature["outputs"])
                 ),
             )
         )
+    remarks += [
+        f"Which numbers a picture's 0 and 255 become in input {tensor.name!r} is not known, so apps can't "
+        "fill it from pictures. Say it by 'pixel_range' in `convert(manifest=...)`, as in [0, 255] or [0, 1]."
+        for signature in signatures
+        for tensor in signature.inputs
+        if tensor.kind == "image" and tensor.pixel_range is None
+    ]
     pairs = () if document is None else _pairs(document)
     if document is None:
         remarks.append("The file has no manifest: its labels, preprocessing and right answers are not known.")
@@ -187,6 +209,7 @@ def _description(path: Path, found: Mapping[str, Any]) -> Description:
         signatures=tuple(signatures),
         entries=entries,
         pairs=pairs,
+        source=None if document is None else document["golden"]["source"],
         remarks=tuple(remarks),
     )
 
@@ -205,52 +228,59 @@ def _input(
     index: int,
     entries: Mapping[str, Any],
     scaled: Mapping[str, normalizations.Normalization],
+    below: int | None,
 ) -> Tensor:
-    names, units = (entries.get(key, {}).get(spec["name"], ()) for key in ("features", "units"))
-    return _tensor(spec, index, names, units, _input_kind(spec), None, scaled.get(spec["name"]))
-
-
-def _output(spec: Mapping[str, Any], index: int, entries: Mapping[str, Any], task: str | None) -> Tensor:
-    names = entries.get("labels", {}).get(spec["name"], ())
-    kind = "values"
-    if spec["name"] in entries.get("attention", ()):
-        kind = "attention"
-    elif names or task == "labels" or (task == "classification" and len(spec["shape"]) == 2):
-        kind = "classes"
-    return _tensor(spec, index, names, (), kind, task, None)
-
-
-def _tensor(
-    spec: Mapping[str, Any],
-    index: int,
-    names: Sequence[str],
-    units: Sequence[str],
-    kind: str,
-    task: str | None,
-    normalization: normalizations.Normalization | None,
-) -> Tensor:
+    name, kind = spec["name"], _input_kind(spec, below)
+    names, units = (entries.get(key, {}).get(name, ()) for key in ("features", "units"))
+    pixels = None
+    if kind == "image":
+        ends = entries.get("pixel_range", {}).get(name)
+        takes_bytes = spec["dtype"] == "uint8" and (spec["scale"], spec["zero_point"]) in _BYTES_THEMSELVES
+        pixels = (float(ends[0]), float(ends[1])) if ends else _BYTES if takes_bytes else None
     return Tensor(
-        name=spec["name"],
+        **_stored(spec),
         index=index,
-        dtype=spec["dtype"],
-        shape=tuple(spec["shape"]),
-        scale=spec["scale"],
-        zero_point=spec["zero_point"],
-        task=task,
+        task=None,
         names=tuple(names),
         units=tuple(units),
         kind=kind,
-        normalization=normalization,
+        normalization=scaled.get(name),
+        pixel_range=pixels,
+        below=below,
     )
 
 
-def _input_kind(spec: Mapping[str, Any]) -> str:
+def _output(
+    spec: Mapping[str, Any], index: int, entries: Mapping[str, Any], task: str | None, is_sigmoid: bool
+) -> Tensor:
+    names = tuple(entries.get("labels", {}).get(spec["name"], ()))
+    is_one_unit = spec["shape"][1:] in ([], [1]) and task != "labels"
+    kind = "values"
+    if spec["name"] in entries.get("attention", ()):
+        kind = "attention"
+    elif is_one_unit:
+        # Its task is "regression" unless the user said otherwise, so the labels and the sigmoid tell more.
+        if len(names) == 2 or (len(names) == 1 and is_sigmoid):
+            kind = "classes"
+            names = names if len(names) == 2 else (f"not {names[0]}", names[0])
+    elif task == "labels" or (task == "classification" and (names or len(spec["shape"]) == 2)):
+        kind = "classes"
+    return Tensor(**_stored(spec), index=index, task=task, names=names, units=(), kind=kind)
+
+
+def _stored(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: spec[key] for key in ("name", "dtype", "scale", "zero_point")} | {
+        "shape": tuple(spec["shape"])
+    }
+
+
+def _input_kind(spec: Mapping[str, Any], below: int | None) -> str:
     shape = spec["shape"]
-    if spec["dtype"] in _TOKEN_TYPES:
+    if spec["dtype"] in _TOKEN_TYPES or below is not None:
         return "tokens" if len(shape) == 2 else "values"
     if spec["dtype"] == "bool":
         return "values"
-    if len(shape) == 4 and shape[-1] in _IMAGE_CHANNELS:
+    if manifest_entries.is_image(shape):
         return "image"
     return "window" if len(shape) == 3 else "values"
 

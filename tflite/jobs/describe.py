@@ -9,6 +9,7 @@ from typing import Any
 
 from keras_attention.tflite import file_structure
 from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import graph_facts
 from keras_attention.tflite import manifest as manifests
 
 
@@ -24,6 +25,8 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
         "size_bytes": len(content),
         "sha256": sha256,
         "signatures": graphs.signature_interfaces(graph),
+        "token_limits": graph_facts.token_limits(graph),
+        "sigmoids": graph_facts.sigmoids(graph),
         "manifest": document,
         "remarks": remarks,
     }

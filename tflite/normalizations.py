@@ -35,7 +35,7 @@ class Normalizations:
     remarks: tuple[str, ...]
 
 
-def read(preprocessing: Any, shapes: Mapping[str, Sequence[int]]) -> Normalizations:
+def read(preprocessing: Any, shapes: Mapping[str, Sequence[int | None]]) -> Normalizations:
     """Return the normalization of each input.
 
     {"mean": m, "std": s} or {"mean": m, "variance": v}, and no other key, normalizes the only input; with
@@ -44,7 +44,7 @@ def read(preprocessing: Any, shapes: Mapping[str, Sequence[int]]) -> Normalizati
 
     Args:
         preprocessing: the manifest's entry, any JSON value; None without.
-        shapes: input name -> shape with the batch axis.
+        shapes: input name -> shape with the batch axis; None where a size is still open.
 
     Raises:
         ValueError: a normalization doesn't fit its input: what is wrong, and what is allowed.
@@ -80,7 +80,7 @@ def _is_normalization(value: Any) -> bool:
     return isinstance(value, Mapping) and set(value) in ({"mean", "std"}, {"mean", "variance"})
 
 
-def _normalization(value: Mapping[str, Any], name: str, shape: Sequence[int]) -> Normalization:
+def _normalization(value: Mapping[str, Any], name: str, shape: Sequence[int | None]) -> Normalization:
     where = f"The manifest's 'preprocessing' of input {name!r}"
     size = shape[-1] if len(shape) > 1 else 1
     mean = _numbers(value["mean"], size, f"{where}, 'mean',")
@@ -96,13 +96,13 @@ def _normalization(value: Mapping[str, Any], name: str, shape: Sequence[int]) ->
     return Normalization(mean, std)
 
 
-def _numbers(value: Any, size: int, where: str) -> tuple[float, ...]:
-    values = value if isinstance(value, list) else [value] * size
+def _numbers(value: Any, size: int | None, where: str) -> tuple[float, ...]:
+    values = value if isinstance(value, list) else [value] * (size or 1)
     # Statistics that were kept with their axes, as in [[[1, 2, 3]]].
     while len(values) == 1 and isinstance(values[0], list):
         values = values[0]
     fits = all(isinstance(number, int | float) and not isinstance(number, bool) for number in values)
-    if not fits or len(values) != size:
+    if not fits or not values or (size is not None and len(values) != size):
         raise ValueError(
             f"{where} must be a number or a list of {size}, one per entry of the input's last axis. "
             f"Received: {value!r}"
