@@ -268,6 +268,7 @@ def test_told_rates_and_gaps(loaded):
         ('ax,T\n1,2\n"3,4\n', "Line 3 of the recording: a quotation mark is never closed"),
         ('ax,T\n1,2\n"3"4,5\n', 'Line 3 of the recording: "4" follows a closed quotation mark'),
         ("ax,T\n1,2\n,5\n", 'Line 3 of the recording: "" in column "ax" is no number'),
+        ('ax,T,n\n1,2,"a\n\nb"\n3,x,c\n', 'Line 5 of the recording: "x" in column "T"'),
         ("ax,T,ax\n1,2,3\n1,2,3\n", 'two columns "ax"'),
         ('ax,"a,T"\n1,2\n1,2\n', 'no column "T". Its columns: ax, "a,T".'),
         ("ax,T\n1,2\n", "needs a line of column names and two or more"),
