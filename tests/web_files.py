@@ -8,7 +8,9 @@ from tiny_graphs import TinyGraph
 
 from keras_attention import tflite
 from keras_attention.tflite import graph as graphs
+from keras_attention.tflite import manifest as manifests
 from keras_attention.tflite import merging
+from keras_attention.tflite import runtime
 
 FEATURES = ("ax", "ay", "az")
 WINDOW = 13
@@ -73,14 +75,14 @@ def tokens_file():
     return graph.finish(softmax(graph, dense(graph, rng, flat, 48, 3), 1, 3))
 
 
-def digits_file(images, labels):
-    """scikit-learn's digits, 0 to 255, to classes: a small network trained here."""
+def digits_file(images, labels, most=255):
+    """scikit-learn's digits, 0 to so much, to classes: a small network trained here."""
     network = neural_network.MLPClassifier((64,), learning_rate_init=0.003, random_state=0)
     for _ in range(40):
-        network.partial_fit(images.reshape(-1, 64) / 255, labels, classes=range(10))
+        network.partial_fit(images.reshape(-1, 64) / most, labels, classes=range(10))
     graph = TinyGraph()
     hidden = reshape(graph, graph.input(1, 8, 8, 1), 1, 64)
-    hidden = graph.op("MUL", hidden, graph.constant(np.float32(1 / 255)), shape=(1, 64))
+    hidden = graph.op("MUL", hidden, graph.constant(np.float32(1 / most)), shape=(1, 64))
     for number, (kernel, bias) in enumerate(zip(network.coefs_, network.intercepts_, strict=True)):
         values = [graph.constant(array.astype("float32")) for array in (kernel.T.copy(), bias)]
         hidden = graph.op("FULLY_CONNECTED", hidden, *values, shape=(1, len(bias)))
@@ -112,7 +114,13 @@ def write(folder):
     picture = {"i0": rng.integers(0, 256, (101, 9, 7, 3)).astype("float32")}
     digit = {"i0": pixels[::7]}
     wanted = {
-        "digits": (digits_file(pixels, digits.target), digit, "int8", {}, {"labels": list("0123456789")}),
+        "digits": (
+            digits_file(pixels, digits.target),
+            digit,
+            "int8",
+            {},
+            {"labels": list("0123456789"), "pixel_range": [0, 255]},
+        ),
         HOSTILE_NAME: (window_file(), window, "float32", {}, entries),
         "window_int8": (window_file(), window, "int8", {}, entries),
         "window_int8_full": (window_file(), window, "int8_full", {}, entries),
@@ -144,6 +152,81 @@ def write(folder):
     paths["no_signature"].write_bytes(graphs.write_graph(bare))
     samples["no_signature"] = pair
     return paths, samples
+
+
+def seal(path, content, entries, task, samples, source="evaluation"):
+    """Write a file with its manifest, without converting anything."""
+    answers = runtime.run_samples(content, samples)
+    sealed = manifests.seal(
+        content,
+        entries,
+        precision="float32",
+        packages={},
+        tasks=[task],
+        source=source,
+        samples=list(samples.values()),
+        keras_answers=answers,
+        file_answers=answers,
+    )
+    path.write_bytes(sealed.content)
+    manifests.sidecar_path(path).write_bytes(sealed.sidecar())
+
+
+def linear_file(*shape, units, sigmoid=False):
+    """Numbers to a few others; the first axis counts samples."""
+    graph, rng = TinyGraph(), np.random.default_rng(SEED)
+    size = int(np.prod(shape[1:]))
+    flat = reshape(graph, graph.input(*shape), shape[0], size)
+    numbers = dense(graph, rng, flat, size, units, rows=shape[0])
+    return graph.finish(graph.op("LOGISTIC", numbers, shape=(shape[0], units)) if sigmoid else numbers)
+
+
+def write_odd(folder):
+    """Write files that the page must ask about or be careful with; name -> path, in the order of the tabs."""
+    rng = np.random.default_rng(SEED)
+    digits = datasets.load_digits()
+    images = digits.images[..., None].astype("float32")
+    noise = {"i0": rng.normal(size=(9, 8, 8, 1)).astype("float32")}
+    labels = {"labels": list("0123456789")}
+    sixteen = {**labels, "pixel_range": [0, 16]}
+    signs, shares = (digits_file(images * scale, digits.target, 16 * scale) for scale in (1, 1 / 16))
+    wanted = {
+        "sixteen": (signs, sixteen, "classification", {"i0": images[::7]}, "evaluation"),
+        "unknown": (shares, labels, "classification", noise, "random"),
+        "tokens": (
+            tokens_file(),
+            {},
+            "classification",
+            {"i0": rng.integers(0, 101, (9, 6)).astype("int32")},
+            "evaluation",
+        ),
+        "three": (
+            linear_file(3, 5, 2, units=4),
+            {"labels": list("abcd"), "features": ["x,y", 'say "z"'], "sampling_rate_hz": 25},
+            "classification",
+            {"i0": rng.normal(size=(9, 5, 2)).astype("float32")},
+            "evaluation",
+        ),
+        "values": (
+            linear_file(1, 4, units=2),
+            {"labels": ["height", " "]},
+            "regression",
+            {"i0": rng.normal(size=(9, 4)).astype("float32")},
+            "evaluation",
+        ),
+        "one_label": (
+            linear_file(1, 4, units=1, sigmoid=True),
+            {"labels": ["cat"]},
+            "regression",
+            {"i0": rng.normal(size=(9, 4)).astype("float32")},
+            "evaluation",
+        ),
+    }
+    paths = {}
+    for name, (content, entries, task, samples, source) in wanted.items():
+        paths[name] = folder / f"{name}.tflite"
+        seal(paths[name], content, entries, task, samples, source)
+    return paths
 
 
 def python_answers(path, samples, signature=None):

@@ -10,6 +10,7 @@ arm, the first 20 seconds each). Writes index.html and what belongs to it into -
 takes it. See docs/web.md.
 """
 
+import contextlib
 import pathlib
 import sys
 import tempfile
@@ -44,7 +45,9 @@ def main(
     activity: pathlib.Path, images: pathlib.Path, out: pathlib.Path, single_file: bool, serve: bool
 ) -> None:
     """Writes the page."""
-    with tempfile.TemporaryDirectory() as folder:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(serving.server(out, 8000)) if serve else None
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
         page = tflite.web(
             {"Digits": images, "Exercises": activity},
             out,
@@ -52,9 +55,9 @@ def main(
             recordings=write_recordings(pathlib.Path(folder)),
             single_file=single_file,
         )
-    print(f"Wrote {page.index} ({page.size_bytes / 1e6:.1f} MB).")
-    if serve:
-        serving.serve(out, 8000, print)
+        print(f"Wrote {page.index} ({page.size_bytes / 1e6:.1f} MB).")
+        if server:
+            serving.run(server, print)
 
 
 def write_recordings(folder: pathlib.Path) -> list[pathlib.Path]:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -188,6 +189,9 @@ def test_recordings(model, runtime, tmp_path):
     (tmp_path / "right ü.csv").write_text('az;"ax";ay\n1;2;3\n', encoding="utf-8")
     (tmp_path / "wrong.csv").write_text("ax,ay\n1,2\n")
     (tmp_path / "no.csv").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "quoted.csv").write_text('"n;o\n;te", "ax",ay,az\n1,2,3,4\n')
+    tflite.web(model, tmp_path / "page", recordings=[tmp_path / "quoted.csv"], runtime=runtime)
+    assert page_data(tmp_path / "page")["recordings"][0]["columns"] == ["n;o\n;te", "ax", "ay", "az"]
     tflite.web(model, tmp_path / "page", recordings=[tmp_path / "right ü.csv"], runtime=runtime)
     assert page_data(tmp_path / "page")["recordings"] == [
         {"name": "right ü", "path": "recordings/1_right.csv", "columns": ["az", "ax", "ay"]}
@@ -252,10 +256,25 @@ def test_serving(tmp_path):
         port = server.server_address[1]
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/a.js", timeout=10) as answer:
             assert answer.headers["Content-Type"] == "text/javascript" and answer.read() == b"1"
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/%00", timeout=10)
         with pytest.raises(OSError, match=f"Port {port} can't be used"):
             serving.server(tmp_path, port)
         server.shutdown()
     assert server.server_address[0] == "127.0.0.1"
+
+
+def test_the_command_serves(model, runtime, tmp_path, run, monkeypatch):
+    """A model may follow --serve; a port in use is said before anything is built."""
+    served = []
+    monkeypatch.setattr(serving, "run", lambda server, say: served.append(server.server_address[1]))
+    arguments = ["-o", tmp_path / "page", "--runtime", runtime, "--port", 0, "--serve", model]
+    assert run(*arguments).exit_code == 0 and served[0] > 0
+    with serving.server(tmp_path, 0) as server:
+        port = server.server_address[1]
+        done = run(model, "-o", tmp_path / "other", "--runtime", runtime, "--serve", "--port", port)
+    assert done.exit_code == 1 and f"Port {port} can't be used" in done.stderr and "--port" in done.stderr
+    assert not (tmp_path / "other").exists() and len(served) == 1
 
 
 BUILD = Path(__file__).resolve().parents[2] / "examples" / "web" / "build.py"

@@ -25,7 +25,10 @@ def model():
     return keras.Model([tokens, ages], outputs)
 
 
-@pytest.mark.parametrize("precision", ["float32", "float16", "dynamic", "int8", "int8_full", "int16x8"])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("float16", "int8_full", "int16x8")]
+
+
+@pytest.mark.parametrize("precision", ["float32", "dynamic", "int8", *SLOW])
 def test_an_embedding_in_each_precision(model, precision):
     generator = np.random.default_rng(3)
     data = [

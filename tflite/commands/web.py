@@ -9,7 +9,7 @@ import click
 from keras_attention import tflite
 from keras_attention.tflite.commands.common import with_clear_errors
 
-_FREE_PORT = 8000
+_USUAL_PORT = 8000
 
 
 @click.command()
@@ -30,13 +30,13 @@ _FREE_PORT = 8000
 )
 @click.option("--single-file", is_flag=True, help="Write one index.html, which opens from disk too.")
 @click.option("--overwrite", is_flag=True, help="Replace other files in the folder.")
+@click.option("--serve", is_flag=True, help="Then serve the folder on this machine.")
 @click.option(
-    "--serve",
+    "--port",
     type=click.IntRange(0, 65535),
-    is_flag=False,
-    flag_value=_FREE_PORT,
-    metavar="[PORT]",
-    help=f"Then serve the folder on this machine, at port {_FREE_PORT} or another.",
+    default=_USUAL_PORT,
+    show_default=True,
+    help="Where --serve serves; 0 for any that is free.",
 )
 def web(
     models: tuple[Path, ...],
@@ -46,11 +46,12 @@ def web(
     runtime: Path | None,
     single_file: bool,
     overwrite: bool,
-    serve: int | None,
+    serve: bool,
+    port: int,
 ) -> None:
     """Write a page that runs .tflite MODELS in the browser and checks that they answer as in Python."""
 
-    def work() -> None:
+    def build() -> None:
         page = tflite.web(
             models,
             output,
@@ -63,9 +64,12 @@ def web(
         for remark in page.remarks:
             click.echo(f"Remark: {remark}")
         click.echo(f"Wrote {page.index} ({page.size_bytes / 1e6:.1f} MB).")
-        if serve is not None:
-            from keras_attention.tflite.apps.web import serving
 
-            serving.serve(output, serve, click.echo)
+    def build_and_serve() -> None:
+        from keras_attention.tflite.apps.web import serving
 
-    with_clear_errors(work)
+        with serving.server(output, port) as server:  # first, so that a port in use costs no build
+            build()
+            serving.run(server, click.echo)
+
+    with_clear_errors(build_and_serve if serve else build)

@@ -51,7 +51,11 @@ def model(name: str, description: Description, file: str) -> dict[str, Any]:
         "sampling_rate_hz": description.sampling_rate_hz,
         "texts": {key: description.entries[key] for key in TEXTS if key in description.entries},
         "remarks": list(description.remarks),
-        "signatures": [_signature(signature) for signature in description.signatures],
+        "signatures": [
+            _signature(signature, described=description.precision is not None)
+            for signature in description.signatures
+        ],
+        "source": description.source,
         "pairs": [_pair(pair) for pair in description.pairs],
     }
 
@@ -68,12 +72,25 @@ def _check(tensor: Tensor, file_name: str) -> None:
         )
 
 
-def _signature(signature: Signature) -> dict[str, Any]:
+def _signature(signature: Signature, *, described: bool) -> dict[str, Any]:
     return {
         "key": signature.key,
+        "batch": _batch(signature, described=described),
         "inputs": [_tensor(tensor) for tensor in signature.inputs],
         "outputs": [_tensor(tensor) for tensor in signature.outputs],
     }
+
+
+def _batch(signature: Signature, *, described: bool) -> int:
+    """Return how many samples a signature takes at a time: the first axis, where all tensors have the same.
+
+    A file of others may be a matrix of rows and columns, without an axis for samples.
+    """
+    tensors = (*signature.inputs, *signature.outputs)
+    first = {tensor.shape[:1] for tensor in tensors}
+    if len(first) != 1 or first == {()} or not (described or any(len(t.shape) > 2 for t in tensors)):
+        return 1
+    return tensors[0].shape[0]
 
 
 def _tensor(tensor: Tensor) -> dict[str, Any]:
@@ -89,6 +106,8 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
         "units": list(tensor.units),
         "kind": tensor.kind,
         "normalization": None if scaling is None else {"mean": list(scaling.mean), "std": list(scaling.std)},
+        "pixel_range": None if tensor.pixel_range is None else list(tensor.pixel_range),
+        "below": tensor.below,
     }
 
 

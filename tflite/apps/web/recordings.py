@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,9 +54,13 @@ def _read(path: Path) -> Recording:
         raise ValueError(f"The recording {str(path)!r} has more than {MOST_BYTES:,} bytes; cut it shorter.")
     content = path.read_bytes()
     try:
-        line = content.decode("utf-8-sig").splitlines()[0]
-    except (UnicodeDecodeError, IndexError) as error:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise ValueError(f"The recording {str(path)!r} must be a CSV file in UTF-8.") from error
-    separator = next((mark for mark in ",;\t" if mark in line), ",")
-    columns = next(csv.reader([line], delimiter=separator), [])
-    return Recording(path.stem, tuple(name.strip() for name in columns), content)
+    heads = [_first_row(text, mark) for mark in ",;\t"]
+    return Recording(path.stem, max(heads, key=len), content)
+
+
+def _first_row(text: str, separator: str) -> tuple[str, ...]:
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
+    return next((tuple(name.strip() for name in row) for row in rows if any(row)), ())

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import http
 import http.server
+import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
@@ -23,6 +26,13 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         self.send_header("Cache-Control", "no-cache")
         super().end_headers()
 
+    def send_head(self) -> io.BytesIO | BinaryIO | None:
+        try:
+            return super().send_head()
+        except ValueError:  # a path that no file system takes, such as /%00
+            self.send_error(http.HTTPStatus.BAD_REQUEST, "Bad path")
+            return None
+
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing: the terminal shows the address alone."""
 
@@ -31,7 +41,7 @@ def server(folder: Path, port: int) -> http.server.ThreadingHTTPServer:
     """Return a server of the folder, not yet running.
 
     Args:
-        folder: what to serve.
+        folder: what to serve; it may be written later.
         port: 0 for any that is free.
 
     Raises:
@@ -41,25 +51,18 @@ def server(folder: Path, port: int) -> http.server.ThreadingHTTPServer:
     try:
         return http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
     except OSError as error:
-        raise OSError(
-            f"Port {port} can't be used ({error.strerror}). Choose another: --serve PORT"
-        ) from error
+        raise OSError(f"Port {port} can't be used ({error.strerror}). Choose another: --port") from error
 
 
-def serve(folder: Path, port: int, say: Callable[[str], None]) -> None:
-    """Serve the folder until Ctrl-C.
+def run(running: http.server.ThreadingHTTPServer, say: Callable[[str], None]) -> None:
+    """Serve until Ctrl-C.
 
     Args:
-        folder: what to serve.
-        port: 0 for any that is free.
+        running: what `server` returned.
         say: is given the address.
-
-    Raises:
-        OSError: the port is taken.
     """
-    with server(folder, port) as running:
-        say(f"http://127.0.0.1:{running.server_address[1]}/  (Ctrl-C ends it)")
-        try:
-            running.serve_forever()
-        except KeyboardInterrupt:
-            say("")
+    say(f"http://127.0.0.1:{running.server_address[1]}/  (Ctrl-C ends it)")
+    try:
+        running.serve_forever()
+    except KeyboardInterrupt:
+        say("")

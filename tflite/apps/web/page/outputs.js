@@ -29,24 +29,40 @@ export class OutputView {
     else this.showClasses(real);
   }
 
+  /** Show nothing, where there is no answer. */
+  clear() {
+    this.answer.textContent = this.remark.textContent = "";
+    this.list.replaceChildren();
+  }
+
   showNumbers(real) {
-    const shape = this.tensor.shape.slice(1);
-    const names = real.length === this.tensor.names.length ? this.tensor.names : null;
+    const { names, shape } = this.tensor;
     if (real.length === 1) {
-      this.answer.textContent = plain(real[0]);
+      this.answer.textContent = (names.length === 1 ? `${this.label(0)}: ` : "") + plain(real[0]);
       return;
     }
-    const rows = Array.from(real.slice(0, MOST_NUMBERS), (value, at) =>
+    const named = names.length === shape.at(-1);
+    const columns = named && real.length > names.length ? names.length : 1;
+    const count = Math.ceil(Math.min(real.length, MOST_NUMBERS) / columns);
+    const title = (row) => (named && columns === 1 ? this.label(row) : String(row));
+    const rows = Array.from({ length: count }, (_, row) =>
       element(
         "tr",
         {},
-        element("th", { scope: "row" }, names?.[at] ?? String(at)),
-        element("td", {}, plain(value)),
+        element("th", { scope: "row" }, title(row)),
+        ...Array.from(real.slice(row * columns, (row + 1) * columns), (value) =>
+          element("td", {}, plain(value)),
+        ),
       ),
     );
+    if (columns > 1) {
+      const heads = names.map((_, at) => element("th", { scope: "col" }, this.label(at)));
+      rows.unshift(element("tr", {}, element("td", {}), ...heads));
+    }
     this.list.replaceChildren(element("table", {}, element("tbody", {}, ...rows)));
-    const rest = real.length - rows.length;
-    this.remark.textContent = `Shape ${shape.join(" × ")}${rest > 0 ? `; ${rest} further numbers` : ""}.`;
+    const rest = real.length - count * columns;
+    const size = shape.slice(1).join(" × ");
+    this.remark.textContent = `Shape ${size}${rest > 0 ? `; ${rest} further numbers` : ""}.`;
   }
 
   showLabels(real) {
@@ -57,7 +73,9 @@ export class OutputView {
 
   showClasses(real) {
     const scores = classScores(real, this.tensor);
+    if (scores.some(Number.isNaN)) throw new Error(`The model answers NaN in "${this.tensor.name}".`);
     const order = scores.map((_, at) => at).sort((first, second) => scores[second] - scores[first]);
+    if (isPair(real, this.tensor) && scores[0] === scores[1]) order.reverse(); // the second from 0.5 on
     const sum = scores.reduce((total, score) => total + score, 0);
     const sure = scores.every((score) => score >= 0 && score <= 1.001);
     const one = sure && Math.abs(sum - 1) < 0.05;
@@ -91,13 +109,14 @@ export class OutputView {
 
   label(at) {
     const name = this.tensor.names[at];
-    return name === undefined ? `class ${at}` : name || `class ${at} (no name)`;
+    const kind = this.tensor.kind === "classes" ? "class" : "value";
+    return name === undefined ? `${kind} ${at}` : name.trim() || `${kind} ${at} (no name)`;
   }
 }
 
 /** One score per class; an output of one unit with two labels is the probability of the second. */
 export function classScores(real, tensor) {
-  if (real.length === 1 && tensor.names.length === 2) return [1 - real[0], real[0]];
+  if (isPair(real, tensor)) return [1 - real[0], real[0]];
   const classes = tensor.shape.at(-1);
   const places = real.length / classes;
   // An answer for each step of a sequence: the mean over the steps.
@@ -106,6 +125,10 @@ export function classScores(real, tensor) {
     for (let place = 0; place < places; place += 1) sum += real[place * classes + at];
     return sum / places;
   });
+}
+
+function isPair(real, tensor) {
+  return real.length === 1 && tensor.names.length === 2;
 }
 
 function percent(share) {

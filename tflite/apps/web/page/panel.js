@@ -1,10 +1,10 @@
 // One model: its parity check, its inputs, and what it answers.
 
 import { element, labelled, plain, reason } from "./dom.js";
-import { ImageInput, thumbnail } from "./image_input.js";
+import { ImageInput } from "./image_input.js";
 import { OutputView } from "./outputs.js";
 import { replay } from "./parity.js";
-import { asArray, bytesOf, decode, toReal, toStored } from "./tensors.js";
+import { asArray, bytesOf, decode, repeated, single, size, toReal, toStored } from "./tensors.js";
 import { ValuesInput } from "./values_input.js";
 import { WindowInput } from "./window_input.js";
 
@@ -81,7 +81,8 @@ export class Panel {
     const first = signature === this.entry.signatures[0];
     this.samples = first ? this.entry.pairs : [];
     this.inputs = signature.inputs.map((tensor) => this.makeInput(tensor));
-    const shown = signature.outputs.filter((tensor) => tensor.kind !== "attention");
+    const outputs = signature.outputs.map((tensor) => single(tensor, signature.batch));
+    const shown = outputs.filter((tensor) => tensor.kind !== "attention");
     this.views = new Map(shown.map((tensor) => [tensor.name, new OutputView(tensor, shown.length === 1)]));
     this.problem = element("p", { class: "problem", role: "alert" });
     this.clock = element("p", { class: "soft clock" });
@@ -91,7 +92,7 @@ export class Panel {
       element(
         "div",
         { class: "columns" },
-        element("section", {}, element("h2", {}, "Input"), ...this.namedInputs()),
+        element("section", {}, element("h2", {}, "Input"), ...this.namedInputs(), this.makeBatch()),
         element("section", {}, ...answers, this.clock, this.unseen, this.problem),
       ),
       ...this.makeSources(),
@@ -100,10 +101,13 @@ export class Panel {
     else this.answer();
   }
 
-  makeInput(tensor) {
+  makeInput(whole) {
+    const tensor = single(whole, this.signature.batch);
     const changed = () => this.answer();
-    const samples = this.samples.map((pair) => toReal(decode(pair.inputs[tensor.name], tensor), tensor));
-    if (tensor.kind === "image") return new ImageInput(tensor, changed, samples);
+    if (tensor.kind === "image") {
+      const samples = this.samples.map((pair) => this.sample(pair, whole));
+      return new ImageInput(tensor, changed, samples, this.entry.source !== "random");
+    }
     if (tensor.kind === "window") {
       const fitting = this.recordings.filter((recording) =>
         tensor.names.every((name) => recording.columns.includes(name)),
@@ -116,6 +120,22 @@ export class Panel {
       );
     }
     return new ValuesInput(tensor, changed);
+  }
+
+  /** One sample of a golden pair, in real values. */
+  sample(pair, tensor) {
+    const real = toReal(decode(pair.inputs[tensor.name], tensor), tensor);
+    return real.slice(0, size(single(tensor, this.signature.batch)));
+  }
+
+  makeBatch() {
+    const { batch } = this.signature;
+    if (batch === 1) return null;
+    return element(
+      "p",
+      { class: "soft" },
+      `The file takes ${batch} inputs at a time. It is given this one ${batch} times, and the first answer is shown.`,
+    );
   }
 
   namedInputs() {
@@ -148,15 +168,12 @@ export class Panel {
   makeSamples() {
     if (!this.samples.length) return null;
     const [tensor] = this.signature.inputs;
-    const images =
-      tensor.kind === "image"
-        ? this.samples.map((pair) => toReal(decode(pair.inputs[tensor.name], tensor), tensor))
-        : null;
+    const [input] = this.inputs;
     const buttons = this.samples.map((pair, at) =>
       element(
         "button",
         { type: "button", click: () => this.take(at), "aria-label": `Sample ${pair.sample}` },
-        images ? thumbnail(images[at], tensor, images) : String(pair.sample),
+        input.thumbnail?.(this.sample(pair, tensor)) ?? String(pair.sample),
       ),
     );
     return element(
@@ -170,7 +187,7 @@ export class Panel {
   /** Answer a bundled sample. */
   take(at) {
     this.signature.inputs.forEach((tensor, position) => {
-      this.inputs[position].fill(toReal(decode(this.samples[at].inputs[tensor.name], tensor), tensor));
+      this.inputs[position].fill(this.sample(this.samples[at], tensor));
     });
     return this.answer();
   }
@@ -189,6 +206,8 @@ export class Panel {
       } while (this.waiting);
       this.problem.textContent = "";
     } catch (error) {
+      for (const view of this.views.values()) view.clear();
+      this.clock.textContent = this.unseen.textContent = "";
       this.problem.textContent = reason(error);
     } finally {
       this.running = false;
@@ -197,16 +216,19 @@ export class Panel {
 
   async answerOnce() {
     const { signature } = this;
+    const { batch } = signature;
     const given = {};
-    signature.inputs.forEach(
-      (tensor, at) => (given[tensor.name] = bytesOf(toStored(this.inputs[at].read(), tensor))),
-    );
+    signature.inputs.forEach((tensor, at) => {
+      const bytes = bytesOf(toStored(this.inputs[at].read(), single(tensor, batch)));
+      given[tensor.name] = repeated(bytes, batch);
+    });
     const { outputs, milliseconds } = await this.model.run(signature.key, given);
     if (signature !== this.signature) return;
     this.last = outputs;
     const unseen = [];
-    for (const tensor of signature.outputs) {
-      const real = toReal(asArray(outputs[tensor.name], tensor), tensor);
+    for (const whole of signature.outputs) {
+      const tensor = single(whole, batch);
+      const real = toReal(asArray(outputs[tensor.name], whole), whole).slice(0, size(tensor));
       if (tensor.kind !== "attention") this.views.get(tensor.name).show(real);
       else if (!this.inputs.some((input) => input.showAttention?.(real, tensor))) unseen.push(tensor.name);
     }

@@ -25,6 +25,29 @@ const LIMITS = {
   uint8: [0, 255],
 };
 
+/** The tensor as it is for one sample of a batch. */
+export function single(tensor, batch) {
+  return batch === 1 ? tensor : { ...tensor, shape: [1, ...tensor.shape.slice(1)] };
+}
+
+/** The same bytes so many times. */
+export function repeated(bytes, times) {
+  const found = new Uint8Array(bytes.length * times);
+  for (let at = 0; at < times; at += 1) found.set(bytes, at * bytes.length);
+  return found;
+}
+
+/** Refuse numbers that choose a row which the model's table lacks: the runtime would answer nonsense. */
+export function checkRows(numbers, tensor) {
+  if (tensor.below === null) return;
+  const wrong = numbers.findIndex((number) => !(number >= 0 && number < tensor.below));
+  if (wrong < 0) return;
+  throw new Error(
+    `"${tensor.name}" takes numbers from 0 to ${tensor.below - 1}, the rows of its table; ` +
+      `there is ${numbers[wrong]} at place ${wrong + 1}.`,
+  );
+}
+
 /** How many numbers a tensor has. */
 export function size(tensor) {
   return tensor.shape.reduce((product, length) => product * length, 1);
@@ -58,6 +81,7 @@ export function toStored(real, tensor) {
   if (real.length !== size(tensor)) {
     throw new Error(`"${tensor.name}" takes ${size(tensor)} numbers, not ${real.length}.`);
   }
+  checkRows(real, tensor);
   const kind = ARRAYS[tensor.dtype];
   if (tensor.dtype.startsWith("float")) return kind.from(real);
   const [least, most] = LIMITS[tensor.dtype];

@@ -1,7 +1,7 @@
 // Inputs that are neither windows nor images: fields for a few numbers, a text of numbers for many.
 
 import { element, labelled, newId } from "./dom.js";
-import { denormalize, normalize, size } from "./tensors.js";
+import { checkRows, denormalize, normalize, size } from "./tensors.js";
 
 const MOST_FIELDS = 24;
 
@@ -48,7 +48,9 @@ export class ValuesInput {
     });
     area.value = JSON.stringify(Array(size(this.tensor)).fill(0));
     const shape = this.tensor.shape.slice(1).join(" × ") || "1";
-    const what = this.tensor.kind === "tokens" ? "token numbers" : "numbers";
+    const { kind, below } = this.tensor;
+    const range = below === null ? "" : ` from 0 to ${below - 1}`;
+    const what = (kind === "tokens" ? "token numbers" : "numbers") + range;
     labelled(`${this.tensor.name}: ${shape} ${what}, as JSON or with commas between`, area);
     return area;
   }
@@ -68,6 +70,7 @@ export class ValuesInput {
       if (this.tensor.kind === "tokens" && !numbers.every(Number.isInteger)) {
         throw new Error("Tokens are whole numbers.");
       }
+      checkRows(numbers, this.tensor);
       return normalize(Float64Array.from(numbers), this.tensor.normalization);
     } catch (error) {
       this.problem.textContent = error.message;

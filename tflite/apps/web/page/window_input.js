@@ -3,7 +3,7 @@
 import { overTime } from "./attention.js";
 import { readAsset } from "./assets.js";
 import { Chart } from "./chart.js";
-import { readRecording, resample } from "./csv.js";
+import { atRate, listed, readRecording } from "./csv.js";
 import { element, labelled, plain } from "./dom.js";
 import { denormalize, normalize, size } from "./tensors.js";
 
@@ -23,8 +23,9 @@ export class WindowInput {
       this.names.map((name, at) => (tensor.units[at] ? `${name} (${tensor.units[at]})` : name)),
     );
     this.problem = element("p", { class: "problem", role: "alert" });
+    this.notes = element("div", { role: "status" });
     this.element = element("div", {}, this.chart.element, this.makePlayer());
-    this.sources = element("div", {}, this.makeSource(recordings), this.problem);
+    this.sources = element("div", {}, this.makeSource(recordings), this.notes, this.problem);
     this.show(null);
   }
 
@@ -39,18 +40,19 @@ export class WindowInput {
       min: 0.001,
       step: "any",
       value: this.rate ?? "",
-      change: () => this.load(),
+      change: () => this.again(),
     });
     const row = element(
       "div",
       { class: "row" },
-      labelled(`Load a CSV file with the columns ${this.names.join(", ")}`, this.file),
-      labelled('Samples a second, where the file has no column "time"', this.fileRate),
+      labelled(`Load a CSV file with the columns ${listed(this.names)}`, this.file),
+      labelled("Samples a second, where the file has no column of times", this.fileRate),
     );
+    this.recordings = recordings;
     if (recordings.length) {
       this.choice = element(
         "select",
-        { change: () => this.choose(recordings) },
+        { change: () => this.choose() },
         element("option", { value: "" }, "choose"),
         ...recordings.map((recording, at) => element("option", { value: at }, recording.name)),
       );
@@ -75,26 +77,33 @@ export class WindowInput {
     return this.player;
   }
 
-  async choose(recordings) {
+  async choose() {
     if (this.choice.value === "") return;
     await this.attempt(async () => {
-      const text = new TextDecoder().decode(await readAsset(recordings[this.choice.value].path));
+      const text = new TextDecoder().decode(await readAsset(this.recordings[this.choice.value].path));
       this.file.value = "";
-      this.open(readRecording(text, this.names));
+      this.open(text);
     });
   }
 
   async load() {
     if (!this.file.files.length) return;
     await this.attempt(async () => {
-      const recording = readRecording(await this.file.files[0].text(), this.names);
+      const text = await this.file.files[0].text();
       if (this.choice) this.choice.value = "";
-      this.open(recording);
+      this.open(text);
     });
+  }
+
+  /** The same recording at another rate. */
+  async again() {
+    if (this.file.files.length) await this.load();
+    else if (this.choice) await this.choose();
   }
 
   async attempt(work) {
     this.problem.textContent = "";
+    this.notes.replaceChildren();
     this.stop();
     try {
       await work();
@@ -103,9 +112,14 @@ export class WindowInput {
     }
   }
 
-  open(recording) {
-    const told = { ...recording, rate: recording.rate ?? (Number(this.fileRate.value) || null) };
-    const found = this.rate ? resample(told, this.rate) : told;
+  open(text) {
+    const told = Number(this.fileRate.value);
+    const { notes, ...found } = atRate(
+      readRecording(text, this.names, this.rate),
+      this.rate,
+      told > 0 ? told : this.rate,
+    );
+    this.notes.replaceChildren(...notes.map((note) => element("p", { class: "soft" }, note)));
     if (found.length < this.length) {
       throw new Error(
         `The recording has ${found.length} samples at the model's rate; a window takes ${this.length}.`,
@@ -169,6 +183,7 @@ export class WindowInput {
     };
     if (this.choice) this.choice.value = "";
     this.file.value = "";
+    this.notes.replaceChildren();
     this.slider.max = this.slider.value = 0;
     this.show(null);
   }
