@@ -22,8 +22,8 @@ from keras_attention.tflite.apps import folders
 from keras_attention.tflite.apps.android import names
 from keras_attention.tflite.apps.android import rendering
 from keras_attention.tflite.apps.android import sources
+from keras_attention.tflite.apps.describing import describe
 from keras_attention.tflite.apps.description import Description
-from keras_attention.tflite.apps.description import describe
 
 HERE = Path(__file__).parent / "android"
 ROOT = Path(__file__).resolve().parents[2]

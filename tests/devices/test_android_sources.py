@@ -293,7 +293,7 @@ def test_a_language_that_there_is_not():
 
 def test_golden_assets_stay_small(window_file, monkeypatch):
     from keras_attention.tflite.apps.android import golden_asset
-    from keras_attention.tflite.apps.description import describe
+    from keras_attention.tflite.apps.describing import describe
 
     description = describe(window_file)
     whole, count = golden_asset.content(description)

@@ -14,8 +14,8 @@ from keras_attention.tflite import golden
 from keras_attention.tflite import manifest as manifests
 from keras_attention.tflite import merging
 from keras_attention.tflite import normalizations
-from keras_attention.tflite.apps import description
-from keras_attention.tflite.apps.description import describe
+from keras_attention.tflite.apps import describing as reading
+from keras_attention.tflite.apps.describing import describe
 from keras_attention.tflite.jobs import describe as describing
 
 FEATURES = ("ax", "ay", "wz")
@@ -166,7 +166,7 @@ def described(folder, shape, said, kind="float32", scale=None, units=3, sigmoid=
     path = folder / "model.tflite"
     path.write_bytes(sealed.content)
     job = {"file": str(path), "manifest": None, "asked_for": False}
-    found = description._description(path, describing.run(folder, job, lambda *_: None))
+    found = reading._description(path, describing.run(folder, job, lambda *_: None))
     assert found.source == "random"
     is_known = found.signatures[0].inputs[0].pixel_range is not None or len(shape) < 3 or shape[-1] == 2
     assert is_known == (not any("Say it by 'pixel_range'" in remark for remark in found.remarks))

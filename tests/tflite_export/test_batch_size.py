@@ -11,7 +11,7 @@ from keras_attention.tflite import convert
 from keras_attention.tflite import manifest as manifests
 from keras_attention.tflite import runtime
 from keras_attention.tflite import verify
-from keras_attention.tflite.apps import description
+from keras_attention.tflite.apps import describing
 from keras_attention.tflite.model_signature import read_signature
 
 LENGTH, WIDTH = 7, 3
@@ -47,7 +47,7 @@ def test_a_batch_of_four(precision, tmp_path):
     assert verify(path).passed
     manifests.sidecar_path(path).unlink()
     assert verify(path).outputs[0].difference == 0.0
-    for pair in description.describe(path).pairs:
+    for pair in describing.describe(path).pairs:
         np.testing.assert_array_equal(pair.inputs["steps"], data[pair.sample : pair.sample + 4])
         assert pair.sample % 4 == 0 and pair.outputs["answer"].shape == (4, 2)
     # 6 samples are one full run and one that is filled up
@@ -63,7 +63,7 @@ def test_pairs_of_fewer_samples_than_a_batch(tmp_path):
     path = tmp_path / "three.tflite"
     convert(recurrent(), path, precision="float32", evaluation=data, batch_size=3, verbose=0)
     assert verify(path).passed
-    (pair,) = description.describe(path).pairs
+    (pair,) = describing.describe(path).pairs
     np.testing.assert_array_equal(pair.inputs["steps"], data[[0, 1, 0]])
 
 

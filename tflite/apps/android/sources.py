@@ -12,8 +12,8 @@ from keras_attention.tflite.apps.android import golden_asset
 from keras_attention.tflite.apps.android import names
 from keras_attention.tflite.apps.android import rendering
 from keras_attention.tflite.apps.android import views
+from keras_attention.tflite.apps.describing import describe
 from keras_attention.tflite.apps.description import Description
-from keras_attention.tflite.apps.description import describe
 
 LANGUAGES = ("kotlin", "java")
 _COMMENTS = {".kt": "// ", ".java": "// ", ".py": "# ", ".md": "<!-- "}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from keras_attention.tflite.apps import description as descriptions
+from keras_attention.tflite.apps import describing
 from keras_attention.tflite.apps import folders
 from keras_attention.tflite.apps.web import page
 from keras_attention.tflite.apps.web import recordings as recording_files
@@ -62,7 +62,7 @@ def web(
         OSError: npm can't fetch the runtime, or the folder can't be written.
     """
     paths = _named(models)
-    found = {name: descriptions.describe(path) for name, path in paths.items()}
+    found = {name: describing.describe(path) for name, path in paths.items()}
     windows = [
         tensor.names
         for description in found.values()
