@@ -63,8 +63,9 @@ def load(content: bytes, log: Path, arena_size: int = _GENEROUS, *, keep_tensors
         return micro.Interpreter.from_bytes(content, arena_size=arena_size, intrepreter_config=kind)
     except RuntimeError as error:
         raise ValueError(
-            f"tflite-micro can't load the file: {written.lines() or error}. See `keras-attention check FILE "
-            "--target microcontroller`."
+            f"tflite-micro can't load the file: {written.lines() or error}. It runs files of "
+            "precision='int8_full', 'int16x8' and 'float32'; what else it lacks, `keras-attention check FILE "
+            "--target microcontroller` says."
         ) from error
 
 
