@@ -15,11 +15,13 @@ from typing import get_args
 
 from keras_attention.tflite import files
 from keras_attention.tflite.choosing import INTEGER_TARGETS
+from keras_attention.tflite.choosing import LADDERS
 from keras_attention.tflite.fidelity import Floors
 from keras_attention.tflite.manifest import sidecar_path
 
 Precision = Literal["float32", "float16", "dynamic", "int8", "int8_full", "int16x8", "auto"]
 Target = Literal["cpu", "gpu", "npu", "microcontroller"]
+MICRO = "microcontroller"
 IoDtype = Literal["float32", "int8", "uint8", "int16"]
 CALIBRATED = frozenset({"int8", "int8_full", "int16x8", "auto"})
 """Precisions that take scales from calibration samples."""
@@ -47,6 +49,11 @@ class Wanted:
         if precision == "int8_full":
             return "int8"
         return "int16" if precision == "int16x8" and self.target in INTEGER_TARGETS else "float32"
+
+    @property
+    def needs_convolutions(self) -> bool:
+        """Whether products are written as convolutions, which microcontrollers round as LiteRT does."""
+        return self.target == MICRO
 
     def measures_layers(self, precision: str) -> bool:
         """Tell whether the noise of each layer is measured in a file."""
@@ -132,13 +139,18 @@ def check_path(path: str | Path | None, source: Any, argument: str = "model") ->
 
 
 def _check_target(target: str, precision: str) -> None:
-    """Raise on a target that is none, or that only "auto" could heed."""
+    """Raise on a target that is none, or that the precision can't heed."""
     if target not in get_args(Target):
         raise ValueError(f"`target` must be one of {get_args(Target)}. Received: {target!r}")
-    if target != "cpu" and precision != "auto":
+    if target in ("gpu", "npu") and precision != "auto":
         raise ValueError(
             f"`target` is what precision='auto' chooses for. Received: target={target!r} with precision="
             f"{precision!r}. Pass precision='auto', or leave `target` out."
+        )
+    if target == MICRO and precision not in ("auto", *LADDERS[MICRO]):
+        raise ValueError(
+            f"target={target!r} goes with precision {', '.join(map(repr, ('auto', *LADDERS[MICRO])))}. "
+            f"Received: {precision!r}. Pass one of these, or leave `target` out."
         )
 
 

@@ -167,6 +167,7 @@ def make_candidate(
     io_dtype: str | None = None,
     float_layers: Sequence[str] = (),
     sensitivity: bool = False,
+    convolutions: bool = False,
 ) -> Candidate:
     """Make and measure the file of one precision.
 
@@ -188,6 +189,7 @@ def make_candidate(
         "io_dtype": io_dtype,
         "float_layers": list(float_layers),
         "sensitivity": sensitivity,
+        "convolutions": convolutions,
         "states": form.states,
         "stream": streaming.STREAM,
         "latency_seconds": LATENCY_SECONDS,

@@ -79,7 +79,9 @@ def convert(
         evaluation: other real samples to compare on, in the same forms, at most 10,000; targets as class
             indices, one-hot rows or values add the task metric to the report. Defaults to the calibration
             samples, and without those to random numbers, which prove less (the report says so).
-        target: where the file is to run, for "auto": "cpu", "gpu", "npu" or "microcontroller".
+        target: where the file is to run, for "auto": "cpu", "gpu", "npu" or "microcontroller". The last also
+            goes with "int8_full" and "int16x8": products become convolutions, which tflite-micro rounds as
+            LiteRT does.
         min_agreement: least share, 0 to 1, of samples answered as by Keras; of all outputs, or of those that
             are named: {"classes": 0.99}. Defaults to 0.99 for "auto".
         min_sqnr_db: least signal-to-quantization-noise ratio, in dB. Defaults to 10, below which a file

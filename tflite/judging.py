@@ -117,6 +117,7 @@ def make_judged(
             io_dtype=wanted.io_dtype_of(precision),
             float_layers=float_layers,
             sensitivity=wanted.measures_layers(precision),
+            convolutions=wanted.needs_convolutions,
         )
         reference.check_float_form()
         targets = reference.evidence.compared.targets

@@ -63,7 +63,9 @@ def quantize(
         calibration: real samples, as `convert` takes them, by the names of the file's inputs.
         evaluation: other real samples to compare on, in the same forms. Defaults to the calibration samples,
             and without those to random numbers, which prove less (the report says so).
-        target: where the file is to run, for "auto": "cpu", "gpu", "npu" or "microcontroller".
+        target: where the file is to run, for "auto": "cpu", "gpu", "npu" or "microcontroller". The last also
+            goes with "int8_full" and "int16x8": products become convolutions, which tflite-micro rounds as
+            LiteRT does.
         min_agreement: least share, 0 to 1, of samples answered as by the float file. Defaults to 0.99 for
             "auto".
         min_sqnr_db: least signal-to-quantization-noise ratio, in dB. Defaults to that of `convert`.

@@ -38,6 +38,7 @@ pytestmark = [
 ]
 LABELS = ["left", 'say "so"', "grün\\n", "??/ 🐟", "*/ //"]
 RNG = np.random.default_rng(61)
+_STEPS = {"int8_full": "int8", "int16x8": "int16"}
 
 
 @pytest.fixture(scope="module")
@@ -283,6 +284,30 @@ def test_scalar_outputs(tmp_path):
     found = check_micro(path, inputs=RNG.normal(size=(11, 7)).astype("float32"))
     assert found.passed and [output.values for output in found.outputs] == [11, 77]
     assert check_micro(path).passed
+
+
+@pytest.mark.parametrize("precision", ["int8_full", "int16x8"])
+def test_with_the_target_every_bit_is_the_same(tmp_path, precision):
+    keras.utils.set_random_seed(11)
+    given = keras.Input((17,), name="features")
+    hidden = layers.Dense(61, activation="relu")(given)
+    model = keras.Model(given, layers.Dense(53, use_bias=False, name="answer")(hidden))
+    samples = RNG.normal(size=(101, 17)).astype("float32")
+    differing = {}
+    for target in ("cpu", "microcontroller"):
+        path = tmp_path / f"{target}.tflite"
+        options = {"precision": precision, "target": target, "io_dtype": _STEPS[precision]}
+        made = tflite.convert(model, path, calibration=samples, verbose=0, **options)
+        (output,) = check_micro(path, inputs=samples).outputs
+        assert output.values == 101 * 53
+        differing[target] = output.differing
+        names = tiny_graphs.operator_names(graphs.read_graph(path.read_bytes()))
+        assert ("CONV_2D" in names, "FULLY_CONNECTED" in names) == ((True, False), (False, True))[
+            target == "cpu"
+        ]
+        said = "2 products written as convolutions, which tflite-micro rounds as LiteRT does"
+        assert (said in made.report.changes.values()) == (target == "microcontroller")
+    assert differing["cpu"] > 0 == differing["microcontroller"]
 
 
 def test_only_products_of_integers_become_convolutions(source):

@@ -549,6 +549,12 @@ def test_what_is_no_model(no_child, model):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"target": "phone"}, r"`target` must be one of \('cpu', .*Received: 'phone'"),
+        ({"precision": "dynamic", "target": "npu"}, r"precision='auto' chooses for\. Received: target='npu'"),
+        (
+            {"precision": "dynamic", "target": "microcontroller"},
+            r"goes with precision 'auto', 'int8_full', 'int16x8'\. Received: 'dynamic'",
+        ),
         ({"precision": "int4"}, r"`precision` must be one of \('float32', .*Received: 'int4'"),
         ({"precision": None}, r"`precision` must be one of .*Received: None"),
         ({"precision": "int8"}, r"`calibration` is needed for precision='int8'.*precision='dynamic'"),

@@ -45,7 +45,8 @@ _OPTIONS = (
         type=click.Choice(get_args(arguments.Target)),
         default="cpu",
         show_default=True,
-        help="What --precision auto chooses for.",
+        help="What --precision auto chooses for. microcontroller also goes with int8_full and int16x8: "
+        "tflite-micro then answers to the bit as LiteRT does.",
     ),
     click.option(
         "--io-dtype",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,9 @@ from keras_attention.tflite import layer_names
 from keras_attention.tflite import norm_folding
 from keras_attention.tflite import quantization
 from keras_attention.tflite import runtime
+from keras_attention.tflite.integer import convolutions
 from keras_attention.tflite.jobs import inspect as inspection
+from keras_attention.tflite.regional import Quantized
 
 INTEGERS = ("int8_full", "int16x8")
 """Precisions that have forms of their own for normalizations."""
@@ -41,6 +44,8 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
         with_sensitivity=job["sensitivity"],
         progress=lambda done, total: emit("calibrate", done, total),
     )
+    if job["convolutions"]:
+        quantized = _with_convolutions(quantized)
     chosen = {name: value for name, value in vars(quantized).items() if name != "content"}
     float_file = _finished(folded, keeps_layers=True)
     file = _finished(quantized.content, keeps_layers=job["precision"] in ("float32", "float16"))
@@ -64,6 +69,17 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     first = {name: values[0] for name, values in evaluation.items()}
     latency = runtime.measure_latency([float_file, file], first, seconds=job["latency_seconds"])
     return {"quantization": chosen, "latency": latency, "file": described}
+
+
+def _with_convolutions(quantized: Quantized) -> Quantized:
+    """Return the file with its integer products as convolutions, and say so."""
+    graph = graphs.read_graph(quantized.content)
+    count = convolutions.replace_products(graph)
+    if not count:
+        return quantized
+    change = f"{count} products written as convolutions, which tflite-micro rounds as LiteRT does"
+    changes = (*quantized.changes, change)
+    return dataclasses.replace(quantized, content=graphs.write_graph(graph), changes=changes)
 
 
 def load_samples(folder: Path, kind: str, names: list[str]) -> dict[str, np.ndarray] | None:
