@@ -9,6 +9,7 @@ channels, which is also what a static int8 scale wants.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -23,8 +24,18 @@ from keras_attention.tflite.integer import norms
 _NONE = schema.ActivationFunctionType.NONE
 
 
-def fold(content: bytes) -> bytes:
-    """Return the float file with its normalizations rewritten; the answers stay the same but for rounding."""
+QUANTIZED_SPREAD = 2.0
+"""Largest ratio of gammas that files with quantized products give away. A larger one may be what makes the
+channels even: without it one scale would have to hold a loud channel beside quiet ones."""
+
+
+def fold(content: bytes, most_spread: float = math.inf) -> bytes:
+    """Return the float file with its normalizations rewritten; the answers stay the same but for rounding.
+
+    Args:
+        content: bytes of the file.
+        most_spread: largest ratio of a normalization's gammas up to which they become weights.
+    """
     graph = graphs.read_graph(content)
     found = norms.find(graph)
     if not found:
@@ -32,7 +43,7 @@ def fold(content: bytes) -> bytes:
     readers, users = _readers(graph)
     for number, norm in enumerate(found):
         products = readers.get(norm.result, [])
-        if _folds(graph, norm, products, users):
+        if _folds(graph, norm, products, users) and _spread(graph, norm) <= most_spread:
             for product in products:
                 _scale(graph, product, norm)
             found[number] = norms.without_scale(norm)
@@ -78,6 +89,14 @@ def _folds(graph: Any, norm: norms.Norm, readers: list[Any], users: Counter[int]
         and users[tensors[reader.inputs[1]].buffer] == 1
         for reader in readers
     )
+
+
+def _spread(graph: Any, norm: norms.Norm) -> float:
+    """Return the ratio of the largest gamma to the smallest, without signs."""
+    if norm.gamma is None:
+        return 1.0
+    sizes = np.abs(_values(graph, norm.gamma))
+    return float(sizes.max() / sizes.min()) if sizes.min() > 0 else math.inf
 
 
 def _along_last(tensor: Any) -> int:

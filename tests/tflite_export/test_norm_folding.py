@@ -6,6 +6,8 @@ import keras
 import keras_files
 import numpy as np
 import pytest
+import tiny_graphs
+from ai_edge_litert import schema_py_generated as schema
 from keras import layers
 from tiny_graphs import operator_names
 
@@ -132,3 +134,35 @@ def test_a_file_without_norms_is_left_as_it_is():
     given = keras.Input(SHAPE, name="x")
     content = keras_files.float_file(keras.Model(given, layers.Dense(3)(given)))
     assert norm_folding.fold(content) is content
+
+
+@pytest.mark.parametrize(("spread", "kept"), [(1.9, 0), (2.1, 2)])
+def test_uneven_gammas_stay_in_quantized_files(spread, kept):
+    model = built("layer", products)
+    gamma, beta, *rest = model.get_weights()
+    gamma = np.linspace(1.0, spread, len(gamma), dtype=np.float32)
+    model.set_weights([gamma, beta, *rest])
+    content = keras_files.float_file(model)
+    new = norm_folding.fold(content, norm_folding.QUANTIZED_SPREAD)
+    assert count_scales(new) - count_scales(folded("neither", products)[2]) == kept
+    assert count_scales(norm_folding.fold(content)) == count_scales(folded("neither", products)[2])
+
+
+@pytest.mark.parametrize("fused", ["NONE", "RELU6"])
+@pytest.mark.parametrize("wide", [False, True])
+def test_what_only_looks_like_a_norm_is_left(fused, wide):
+    """An activation at the end of a root mean square, and a gamma that makes the result larger."""
+    tiny = tiny_graphs.TinyGraph()
+    x = tiny.input(1, 11, 1 if wide else 14)
+    size = (1, 11, 14)
+    shape = (1, 11, 1) if wide else size
+    squares = tiny.op("MUL", x, x, shape=shape)
+    narrow = (1, 1, 1) if wide else (1, 11, 1)
+    axes = tiny.constant([1 if wide else 2])
+    mean = tiny.op("MEAN", squares, axes, shape=narrow, table="Reducer", keepDims=True)
+    root = tiny.op("RSQRT", tiny.op("ADD", mean, tiny.constant(1e-3), shape=narrow), shape=narrow)
+    gamma = tiny.constant(np.linspace(0.5, 3.0, 14).reshape(1, 1, 14))
+    factor = tiny.op("MUL", root, gamma, shape=(1, 1, 14) if wide else size)
+    code = getattr(schema.ActivationFunctionType, fused)
+    content = tiny.finish(tiny.op("MUL", x, factor, shape=size, fusedActivationFunction=code))
+    assert (norm_folding.fold(content) != content) == (fused == "NONE" and not wide)

@@ -76,7 +76,13 @@ def find(graph: Any) -> list[Norm]:
     producer = {t: op for op in graph.subgraphs[0].operators for t in graphs.indices(op.outputs)}
     finder = _Finder(graph, producer)
     found = [finder.norm(operator) for operator in graph.subgraphs[0].operators]
-    return [norm for norm in found if norm is not None]
+    return [norm for norm in found if norm is not None and _keeps_shape(graph, norm)]
+
+
+def _keeps_shape(graph: Any, norm: Norm) -> bool:
+    """Tell whether the result has the shape of x: a gamma that widens it belongs to no layer."""
+    tensors = graph.subgraphs[0].tensors
+    return list(tensors[norm.x].shape) == list(tensors[norm.result].shape)
 
 
 def without_scale(norm: Norm) -> Norm:
@@ -297,6 +303,8 @@ class _Finder:
         return None
 
     def _root_mean_square(self, operator: Any, result: int) -> Norm | None:
+        if operator.builtinOptions.fusedActivationFunction != _NONE:
+            return None
         for x, factor in self._either(operator):
             core = self._core(factor)
             if core is not None and core[1] is None and core[0] == x:
@@ -359,7 +367,11 @@ class _Finder:
 
     def _made_by(self, tensor: int, name: str) -> Any:
         operator = self._producer.get(tensor)
-        return operator if operator is not None and self._name(operator) == name else None
+        if operator is None or self._name(operator) != name:
+            return None
+        # an activation in the middle is no part of a normalization
+        fused = getattr(operator.builtinOptions, "fusedActivationFunction", _NONE)
+        return operator if fused == _NONE else None
 
     def _either(self, operator: Any) -> list[tuple[int, int]]:
         """Return both orders of an operator's two inputs; none for no operator."""

@@ -20,6 +20,7 @@ from keras_attention.tflite.integer import convolutions
 from keras_attention.tflite.jobs import inspect as inspection
 from keras_attention.tflite.regional import Quantized
 
+FLOATS = ("float32", "float16")
 INTEGERS = ("int8_full", "int16x8")
 """Precisions that have forms of their own for normalizations."""
 
@@ -35,8 +36,11 @@ def run(folder: Path, job: dict[str, Any], emit: Callable[[str, int, int], None]
     content = (source / "float.tflite").read_bytes()
     emit("quantize", 0, 0)
     folded = norm_folding.fold(content)
+    start = (
+        folded if job["precision"] in FLOATS else norm_folding.fold(content, norm_folding.QUANTIZED_SPREAD)
+    )
     quantized = quantization.quantize(
-        content if job["precision"] in INTEGERS else folded,
+        content if job["precision"] in INTEGERS else start,
         job["precision"],
         load_samples(source, "calibration", job["inputs"]),
         io_dtype=job["io_dtype"],
